@@ -1,0 +1,1 @@
+"""The catalogue of models: API, catalogue controller, publication, registry, upload, delivery."""

@@ -1,0 +1,1 @@
+"""The Kubernetes API types of the catalogue and their closed vocabularies."""

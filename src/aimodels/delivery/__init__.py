@@ -1,0 +1,1 @@
+"""Delivery of models to annotated workloads: webhook, controller, copy Job."""

@@ -1,0 +1,1 @@
+"""DMCR: the OCI registry of models on an object store."""

@@ -1,0 +1,1 @@
+"""Entry points that wire rooms into processes."""

@@ -1,0 +1,1 @@
+"""The publication worker: from received bytes to a tagged ModelPack artifact."""

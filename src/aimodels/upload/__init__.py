@@ -1,0 +1,1 @@
+"""The upload gateway: users' bytes into DMCR, resumable."""

@@ -1,0 +1,1 @@
+"""The control-plane runtime: watches, stores, queues, controllers, leases, apply, admission."""

@@ -1,0 +1,1 @@
+"""Clients of registries and hubs that move model bytes."""

@@ -1,0 +1,1 @@
+"""Pure knowledge of models: formats, facts, names, sizes, ModelPack; no network, no cluster."""

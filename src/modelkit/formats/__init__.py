@@ -1,0 +1,1 @@
+"""Bounded readers of model file headers."""

@@ -1,0 +1,1 @@
+"""The object-store port and its engines: S3, file system, memory."""

@@ -1,0 +1,1 @@
+"""Settings, logging, metrics, retry and clocks that every process shares."""

@@ -1,0 +1,1 @@
+"""HTTP service kit: embedded servers, problem answers, audit lines, body limits."""
