@@ -1,0 +1,92 @@
+"""Runs the test layers one after another and prints one summary; leaves nothing running behind.
+
+A layer is a pytest process of its own, so that a crash of one cannot hide the others. The closing line
+counts every test of every layer.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ET
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+#: name -> folder below tests/
+LAYERS = ("unit", "contract", "component", "charts", "e2e")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one layer did: counts of tests and seconds of wall time."""
+
+    layer: str
+    passed: int
+    failed: int
+    skipped: int
+    seconds: float
+    status: int
+
+    @property
+    def good(self) -> bool:
+        """True when pytest ended well and something was executed."""
+        return self.status == 0 and self.passed > 0
+
+
+def main() -> int:
+    """Run the layers named on the command line, or all; return 1 when one is not good."""
+    wanted = sys.argv[1:] or list(LAYERS)
+    unknown = [name for name in wanted if name not in LAYERS]
+    if unknown:
+        print(f"run_tests: unknown layer {unknown[0]!r}; there are: {', '.join(LAYERS)}", file=sys.stderr)
+        return 2
+    outcomes = []
+    with tempfile.TemporaryDirectory(prefix="ai-modules-tests-") as reports:
+        for layer in wanted:
+            print(f"\n=== {layer} " + "=" * (70 - len(layer)), flush=True)
+            outcomes.append(_run(layer, Path(reports) / f"{layer}.xml"))
+    _summary(outcomes)
+    return 0 if all(one.good for one in outcomes) else 1
+
+
+def _run(layer: str, report: Path) -> Outcome:
+    started = time.monotonic()
+    command = [sys.executable, "-m", "pytest", "-q", f"tests/{layer}", f"--junitxml={report}"]
+    status = subprocess.run(command, cwd=ROOT, env=os.environ, check=False).returncode
+    passed, failed, skipped = _counts(report)
+    return Outcome(layer, passed, failed, skipped, time.monotonic() - started, status)
+
+
+def _counts(report: Path) -> tuple[int, int, int]:
+    """Return passed, failed and skipped of a JUnit report; a missing report has no test."""
+    if not report.exists():
+        return 0, 0, 0
+    suites = ET.parse(report).getroot().iter("testsuite")  # noqa: S314 - written by the pytest just run
+    total = failed = skipped = 0
+    for suite in suites:
+        total += int(suite.get("tests", 0))
+        failed += int(suite.get("failures", 0)) + int(suite.get("errors", 0))
+        skipped += int(suite.get("skipped", 0))
+    return total - failed - skipped, failed, skipped
+
+
+def _summary(outcomes: list[Outcome]) -> None:
+    print(f"\n{'layer':<12}{'passed':>8}{'failed':>8}{'skipped':>9}{'time':>9}")
+    for one in outcomes:
+        mark = "" if one.good else "   <- look above"
+        print(
+            f"{one.layer:<12}{one.passed:>8}{one.failed:>8}{one.skipped:>9}{one.seconds:>7.0f} s{mark}",
+        )
+    passed = sum(one.passed for one in outcomes)
+    # A layer that died without a failed test still counts as one failure.
+    failed = sum(one.failed or int(not one.good) for one in outcomes)
+    skipped = sum(one.skipped for one in outcomes)
+    print(f"\n{passed} passed, {failed} failed, {skipped} skipped")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
