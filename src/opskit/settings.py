@@ -1,0 +1,113 @@
+"""Settings from environment variables into a frozen Struct, with every problem reported at once.
+
+What belongs here: reading, converting and describing settings. What does not: any particular setting.
+
+A field ``store_url`` with the prefix ``DMCR_`` is read from ``DMCR_STORE_URL``. An empty value counts as not
+set, since that is how templates write "none". Sequences are comma-separated; mappings and Structs are JSON.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import typing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+REDACTED = "***"
+
+#: The kubelet announces Services of the namespace by variables such as DMCR_SERVICE_HOST: not settings.
+_SERVICE_LINK = re.compile(
+    r"(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)"
+)
+
+
+class SettingsError(Exception):
+    """The environment does not make valid settings; the message names every variable to correct."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("settings are wrong, correct these variables: " + "; ".join(problems))
+        self.problems = problems
+
+
+def load(kind: type[T], environ: Mapping[str, str] | None = None, prefix: str = "") -> T:
+    """Return the settings that the environment gives, or raise SettingsError with all that is wrong."""
+    environ = os.environ if environ is None else environ
+    fields = {prefix + field.name.upper(): field for field in msgspec.structs.fields(kind)}
+    problems = _unknown(environ, prefix, fields)
+    values: dict[str, Any] = {}
+    for variable, field in fields.items():
+        raw = environ.get(variable, "")
+        if raw == "":
+            if field.required:
+                problems.append(f"{variable} is missing")
+            continue
+        try:
+            values[field.name] = _convert(raw, field.type)
+        except (msgspec.ValidationError, msgspec.DecodeError) as error:
+            shown = REDACTED if field.name in _secrets(kind) else repr(raw)
+            problems.append(f"{variable}={shown}: {error}")
+    if not problems:
+        try:
+            return kind(**values)
+        except ValueError as error:
+            problems.append(str(error))
+    raise SettingsError(problems)
+
+
+def describe(settings: msgspec.Struct) -> dict[str, str]:
+    """Return the settings as text for a log line; fields named in ``__secret_fields__`` are redacted."""
+    hidden = _secrets(type(settings))
+    return {
+        field.name: REDACTED if field.name in hidden else str(getattr(settings, field.name))
+        for field in msgspec.structs.fields(settings)
+    }
+
+
+def _secrets(kind: type[msgspec.Struct]) -> frozenset[str]:
+    return frozenset(getattr(kind, "__secret_fields__", ()))
+
+
+def _unknown(environ: Mapping[str, str], prefix: str, known: Mapping[str, Any]) -> list[str]:
+    """Refuse misspelt variables; without a prefix there is no telling which ones are meant for us."""
+    if not prefix:
+        return []
+    return [
+        f"{variable} is not a setting"
+        for variable in sorted(environ)
+        if variable.startswith(prefix)
+        and variable not in known
+        and not _SERVICE_LINK.fullmatch(variable.removeprefix(prefix))
+    ]
+
+
+def _convert(raw: str, kind: Any) -> Any:
+    value: Any = raw
+    shapes = {typing.get_origin(option) or option for option in _options(kind)}
+    if shapes & {tuple, list, set, frozenset}:
+        value = [item.strip() for item in raw.split(",") if item.strip()]
+    elif any(shape is dict or _is_struct(shape) for shape in shapes):
+        value = msgspec.json.decode(raw)
+    return msgspec.convert(value, kind, strict=False, dec_hook=_decode_path)
+
+
+def _options(kind: Any) -> tuple[Any, ...]:
+    arguments = typing.get_args(kind)
+    return arguments if type(None) in arguments else (kind,)
+
+
+def _is_struct(shape: Any) -> bool:
+    return isinstance(shape, type) and issubclass(shape, msgspec.Struct)
+
+
+def _decode_path(kind: type, value: Any) -> Any:
+    if kind is Path and isinstance(value, str):
+        return Path(value)
+    raise NotImplementedError(f"settings cannot hold {kind.__name__}")
