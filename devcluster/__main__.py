@@ -1,0 +1,89 @@
+"""The command line: `python -m devcluster`, or `bin/devcluster`."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+import click
+
+from devcluster import cluster, settings
+from devcluster.errors import ClusterError
+from devcluster.processes import Processes
+from devcluster.progress import Progress
+from devcluster.settings import DEFAULT_PORT_BASE, Settings, default_directory
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
+@click.option(
+    "--dir",
+    "directory",
+    type=click.Path(path_type=Path, file_okay=False, resolve_path=True),
+    default=default_directory,
+    help="The cluster's folder: state, logs, volumes. Keep it short, sockets lie in it.",
+)
+@click.pass_context
+def main(context: click.Context, directory: Path) -> None:
+    """Run a real Kubernetes on this machine, without Docker."""
+    context.obj = directory
+
+
+@main.command()
+@click.option("--control-plane-only", is_flag=True, help="No node and no root: API server and controllers.")
+@click.option("--port-base", type=int, default=DEFAULT_PORT_BASE, help="First of the ten ports to use.")
+@click.pass_obj
+def up(directory: Path, *, control_plane_only: bool, port_base: int) -> None:
+    """Install and build what is missing, start the cluster, wait until it is usable."""
+    wanted = Settings(directory, control_plane_only, port_base)
+    cluster.up(wanted, Progress())
+    print(f"\nexport KUBECONFIG={shlex.quote(str(wanted.kubeconfig))}")
+
+
+@main.command()
+@click.option("--keep", is_flag=True, help="Keep the folder: data, images, logs.")
+@click.pass_obj
+def down(directory: Path, *, keep: bool) -> None:
+    """Stop everything and undo what `up` changed on the machine."""
+    existing = settings.load(directory)
+    if existing:
+        cluster.down(existing, Progress(), keep=keep)
+
+
+@main.command()
+@click.pass_obj
+def status(directory: Path) -> None:
+    """List the processes and their memory."""
+    processes = Processes(settings.require(directory))
+    for name in processes.names():
+        memory = processes.resident_megabytes(name)
+        print(f"{name:26} {'stopped' if memory is None else f'running {memory:5} MB'}")
+
+
+@main.command()
+@click.pass_obj
+def kubeconfig(directory: Path) -> None:
+    """Print where the administrator's kubeconfig lies."""
+    print(settings.require(directory).kubeconfig)
+
+
+def run() -> int:
+    """Run the command line; an error that a person can act on is one line, not a traceback."""
+    try:
+        main(standalone_mode=False)
+    except ClusterError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        print("interrupted", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(run())

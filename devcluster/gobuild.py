@@ -1,0 +1,72 @@
+"""Builds the components once into the cache; a build is found again by what went into it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from devcluster import cache, toolchain
+from devcluster.errors import ClusterError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from devcluster.components import Component
+    from devcluster.progress import Progress
+
+GO_ROOT = Path(__file__).resolve().parent / "go"
+ERROR_LINES = 30
+
+
+def cached_path(component: Component, kept: Path) -> Path:
+    """Return where a component's binary lies once built: its pins, flags and machine name the folder."""
+    group = GO_ROOT / component.group
+    files = sorted(path for path in group.rglob("*") if path.is_file())
+    words = (component.package, *component.link_flags, platform.machine())
+    return kept / f"{component.group}-{cache.key(words, files, relative_to=group)}" / component.name
+
+
+def missing(components: Sequence[Component], kept: Path) -> list[Component]:
+    """Return what still has to be built."""
+    return [component for component in components if not cached_path(component, kept).exists()]
+
+
+def ensure_binaries(components: Sequence[Component], kept: Path, progress: Progress) -> dict[str, Path]:
+    """Return where each component's binary lies, building those that are missing."""
+    for component in missing(components, kept):
+        target = cached_path(component, kept)
+        with progress.step(f"{component.name} built"), cache.locked(target):
+            if not target.exists():
+                _build(component, target, toolchain.ensure_go(kept))
+    return {component.name: cached_path(component, kept) for component in components}
+
+
+def link_binaries(binaries: dict[str, Path], directory: Path) -> None:
+    """Gather the binaries in one folder, where a PATH and containerd find them by name."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, target in binaries.items():
+        link = directory / name
+        link.unlink(missing_ok=True)
+        link.symlink_to(target)
+
+
+def _build(component: Component, target: Path, go: Path) -> None:
+    partial = target.with_name(f".{target.name}.partial")
+    flags = (
+        "-mod=readonly",
+        "-trimpath",
+        "-buildvcs=false",
+        "-ldflags",
+        " ".join(("-s", "-w", *component.link_flags)),
+    )
+    command = [str(go), "build", *flags, "-o", str(partial), component.package]
+    environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "", "GOTOOLCHAIN": "local"}
+    folder = GO_ROOT / component.group
+    result = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    if result.returncode:
+        words = "\n".join(result.stderr.strip().splitlines()[-ERROR_LINES:])
+        raise ClusterError(f"{component.name} could not be built (go build in {folder}):\n{words}")
+    partial.rename(target)
