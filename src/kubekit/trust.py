@@ -1,0 +1,168 @@
+"""The cluster's copies of our certificates: the CA, one TLS Secret per Service, the bundle that clients trust.
+
+What belongs here: keeping those objects as ``kubekit.certs`` says they should be. What does not: X.509.
+
+Only the leader calls this. Every write says which version it replaces, so a stale leader cannot undo the work
+of the new one.
+"""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kubekit.certs import Authority, Pair, Policy, expires, leaf_is_due, make_leaf, next_authority
+from kubekit.errors import AlreadyExists, Conflict
+from kubekit.resources import ConfigMap, Secret
+from opskit import metrics
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from kubekit.client import Client
+
+CERTIFICATE, KEY, CA = "tls.crt", "tls.key", "ca.crt"
+_SUCCESSOR, _SUCCESSOR_KEY, _PREDECESSOR = "next.crt", "next.key", "previous.crt"
+_TLS = "kubernetes.io/tls"
+_ATTEMPTS = 5
+
+_EXPIRY = metrics.gauge(
+    "certificate_expiry_timestamp_seconds", "When a certificate of our making ends.", ["secret"]
+)
+
+
+@dataclass(frozen=True)
+class ServingCertificate:
+    """A TLS Secret and the DNS names and addresses that it is for."""
+
+    secret: str
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the objects live and how they are called and labelled."""
+
+    namespace: str
+    ca_secret: str
+    trust_config_map: str
+    labels: Mapping[str, str]
+
+
+def service_names(service: str, namespace: str, *more: str) -> tuple[str, ...]:
+    """Return the names under which a Service is reached inside the cluster, and the additional ones."""
+    host = f"{service}.{namespace}.svc"
+    return (host, f"{host}.cluster.local", f"{service}.{namespace}", service, *more)
+
+
+async def ensure_certificates(
+    client: Client,
+    place: Place,
+    servings: tuple[ServingCertificate, ...],
+    *,
+    now: datetime,
+    policy: Policy = Policy(),
+) -> Authority:
+    """Make CA, bundle and TLS Secrets as they should be now; return the authority they were made with.
+
+    The bundle is written before any leaf, so that no server shows a certificate that nobody can check.
+    """
+    keeper = _Keeper(client, place)
+    authority = await keeper.authority(now, policy)
+    await keeper.bundle(authority)
+    for serving in servings:
+        await keeper.leaf(serving, authority, now, policy)
+    return authority
+
+
+class _Keeper:
+    def __init__(self, client: Client, place: Place) -> None:
+        self._client = client
+        self._place = place
+
+    async def authority(self, now: datetime, policy: Policy) -> Authority:
+        name = self._place.ca_secret
+        for _ in range(_ATTEMPTS):
+            secret = await self._client.find(Secret, name, self._place.namespace)
+            old = None if secret is None else _read_authority(secret)
+            new = next_authority(old, f"{self._place.namespace} {name}", now, policy)
+            if new == old or await self._write(secret, self._secret(name, _authority_data(new))):
+                _EXPIRY.labels(name).set(expires(new.current.certificate).timestamp())
+                return new
+        raise Conflict(
+            409, "Conflict", f"Secret {name} was changed by somebody else {_ATTEMPTS} times in a row"
+        )
+
+    async def bundle(self, authority: Authority) -> None:
+        name, text = self._place.trust_config_map, authority.bundle.decode()
+        for _ in range(_ATTEMPTS):
+            found = await self._client.find(ConfigMap, name, self._place.namespace)
+            if found is not None and found.data.get(CA) == text:
+                return
+            manifest = self._manifest("ConfigMap", name) | {"data": {CA: text}}
+            if await self._write(found, manifest):
+                return
+
+    async def leaf(
+        self, serving: ServingCertificate, authority: Authority, now: datetime, policy: Policy
+    ) -> None:
+        for _ in range(_ATTEMPTS):
+            secret = await self._client.find(Secret, serving.secret, self._place.namespace)
+            old = None if secret is None else _read_pair(secret.data, CERTIFICATE, KEY)
+            if not leaf_is_due(old, authority.current, serving.names, now):
+                assert old is not None  # noqa: S101 - a missing leaf is always due
+                _EXPIRY.labels(serving.secret).set(expires(old.certificate).timestamp())
+                return
+            new = make_leaf(authority.current, serving.names, now, policy.leaf_validity)
+            data = {CERTIFICATE: new.certificate, KEY: new.key, CA: authority.bundle}
+            if await self._write(secret, self._secret(serving.secret, data)):
+                _EXPIRY.labels(serving.secret).set(expires(new.certificate).timestamp())
+                return
+
+    def _secret(self, name: str, data: Mapping[str, bytes]) -> dict[str, Any]:
+        encoded = {key: base64.b64encode(value).decode() for key, value in data.items()}
+        return self._manifest("Secret", name) | {"type": _TLS, "data": encoded}
+
+    def _manifest(self, kind: str, name: str) -> dict[str, Any]:
+        metadata = {"name": name, "namespace": self._place.namespace, "labels": dict(self._place.labels)}
+        return {"apiVersion": "v1", "kind": kind, "metadata": metadata}
+
+    async def _write(self, old: Secret | ConfigMap | None, manifest: dict[str, Any]) -> bool:
+        """Replace exactly the version that was read; return False when it is another one by now."""
+        try:
+            if old is None:
+                await self._client.create(manifest)
+            else:
+                guard = {"resourceVersion": old.metadata.resource_version}
+                body = manifest | {"metadata": manifest["metadata"] | guard}
+                kind, name = type(old).KIND, old.metadata.name
+                path = kind.path(self._place.namespace, name)
+                await self._client.request("PUT", path, body=body)
+        except (AlreadyExists, Conflict):
+            return False
+        return True
+
+
+def _read_authority(secret: Secret) -> Authority | None:
+    current = _read_pair(secret.data, CERTIFICATE, KEY)
+    if current is None:
+        return None
+    successor = _read_pair(secret.data, _SUCCESSOR, _SUCCESSOR_KEY)
+    return Authority(current, successor, secret.data.get(_PREDECESSOR))
+
+
+def _read_pair(data: Mapping[str, bytes], certificate: str, key: str) -> Pair | None:
+    if certificate in data and key in data:
+        return Pair(data[certificate], data[key])
+    return None
+
+
+def _authority_data(authority: Authority) -> dict[str, bytes]:
+    data = {CERTIFICATE: authority.current.certificate, KEY: authority.current.key}
+    if authority.successor is not None:
+        data |= {_SUCCESSOR: authority.successor.certificate, _SUCCESSOR_KEY: authority.successor.key}
+    if authority.predecessor is not None:
+        data[_PREDECESSOR] = authority.predecessor
+    return data
