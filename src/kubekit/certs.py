@@ -40,6 +40,9 @@ class Policy:
     announcement: timedelta = timedelta(hours=1)
 
 
+DEFAULT_POLICY = Policy()
+
+
 @dataclass(frozen=True)
 class Pair:
     """A certificate and its private key, both PEM."""

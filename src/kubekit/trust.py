@@ -1,4 +1,4 @@
-"""The cluster's copies of our certificates: the CA, one TLS Secret per Service, the bundle that clients trust.
+"""The cluster's copies of our certificates: the CA, a TLS Secret per Service, the bundle to trust.
 
 What belongs here: keeping those objects as ``kubekit.certs`` says they should be. What does not: X.509.
 
@@ -12,7 +12,16 @@ import base64
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kubekit.certs import Authority, Pair, Policy, expires, leaf_is_due, make_leaf, next_authority
+from kubekit.certs import (
+    DEFAULT_POLICY,
+    Authority,
+    Pair,
+    Policy,
+    expires,
+    leaf_is_due,
+    make_leaf,
+    next_authority,
+)
 from kubekit.errors import AlreadyExists, Conflict
 from kubekit.resources import ConfigMap, Secret
 from opskit import metrics
@@ -63,7 +72,7 @@ async def ensure_certificates(
     servings: tuple[ServingCertificate, ...],
     *,
     now: datetime,
-    policy: Policy = Policy(),
+    policy: Policy = DEFAULT_POLICY,
 ) -> Authority:
     """Make CA, bundle and TLS Secrets as they should be now; return the authority they were made with.
 
