@@ -1,0 +1,56 @@
+"""Async client of an OCI registry, and of what DMCR adds to it: resume keys, grants, transfers.
+
+``RegistryClient`` is the whole surface; errors are ``modelio.registry.errors``.
+"""
+
+from modelio.registry.client import MANIFEST_MEDIA_TYPE, Manifest, RegistryClient
+from modelio.registry.errors import (
+    Denied,
+    DigestMismatch,
+    NotAuthorised,
+    NotFound,
+    ProtocolViolation,
+    Refused,
+    RegistryError,
+    RegistryUnavailable,
+    SessionLost,
+    TokenFileUnreadable,
+    TransferStalled,
+)
+from modelio.registry.grants import GrantSource
+from modelio.registry.persistence import Patience
+from modelio.registry.upload import UploadSession
+from modelio.registry.wire import (
+    Action,
+    Purpose,
+    TokenAnswer,
+    TokenRequest,
+    TransferProgress,
+    TransferSpec,
+)
+
+__all__ = [
+    "MANIFEST_MEDIA_TYPE",
+    "Action",
+    "Denied",
+    "DigestMismatch",
+    "GrantSource",
+    "Manifest",
+    "NotAuthorised",
+    "NotFound",
+    "Patience",
+    "ProtocolViolation",
+    "Purpose",
+    "Refused",
+    "RegistryClient",
+    "RegistryError",
+    "RegistryUnavailable",
+    "SessionLost",
+    "TokenAnswer",
+    "TokenFileUnreadable",
+    "TokenRequest",
+    "TransferProgress",
+    "TransferSpec",
+    "TransferStalled",
+    "UploadSession",
+]
