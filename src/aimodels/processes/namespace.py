@@ -1,0 +1,41 @@
+"""Labels the product's namespace with the Pod security level, before an installation or an upgrade.
+
+Helm makes a namespace without labels and cannot change one that is there; so a Job of the chart runs this.
+"""
+
+import asyncio
+
+import msgspec
+
+from kubekit.client import Client, connect
+from kubekit.resources import Namespace
+from opskit import logging, settings
+
+LEVEL = "restricted"
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """What the Job is told by its environment."""
+
+    namespace: str
+
+
+async def label(client: Client, namespace: str) -> None:
+    """Make the API server refuse every Pod of the namespace that asks for more than it needs."""
+    labels = {f"pod-security.kubernetes.io/{mode}": LEVEL for mode in ("enforce", "audit", "warn")}
+    manager = "ai-models-install"
+    await client.patch(Namespace, namespace, {"metadata": {"labels": labels}}, field_manager=manager)
+
+
+async def main() -> None:
+    """Label the namespace that the environment names."""
+    given = settings.load(Settings, prefix="AI_MODELS_")
+    logging.configure("ai-models-namespace")
+    async with connect() as client:
+        await label(client, given.namespace)
+    log = logging.logger(__name__)
+    log.info("namespace labelled", namespace=given.namespace, pod_security=LEVEL)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
