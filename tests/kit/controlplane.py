@@ -59,18 +59,14 @@ def namespace(control_plane: Path) -> Iterator[str]:
 @contextmanager
 def fresh_namespace(kubeconfig: Path) -> Iterator[str]:
     """Make a namespace for a test that needs more than one."""
-    client = _client(kubeconfig)
     name = f"test-{uuid.uuid4().hex[:10]}"
-    client.create(Namespace(metadata=ObjectMeta(name=name)))
-    try:
-        _wait_for_account(client, name)
-        yield name
-    finally:
-        client.delete(Namespace, name)
-
-
-def _client(kubeconfig: Path) -> Client:
-    return Client(config=KubeConfig.from_file(kubeconfig))
+    with Client(config=KubeConfig.from_file(kubeconfig)) as client:
+        client.create(Namespace(metadata=ObjectMeta(name=name)))
+        try:
+            _wait_for_account(client, name)
+            yield name
+        finally:
+            client.delete(Namespace, name)
 
 
 def _wait_for_account(client: Client, namespace: str) -> None:
