@@ -101,6 +101,8 @@ def from_answer(
     method: str, path: str, status: int, body: bytes, retry_after: str | None = None
 ) -> RegistryError:
     """Return the error that an HTTP answer stands for; up to 500 of the server's own words are kept."""
+    if status < 400:  # noqa: PLR2004 (HTTP's own number)
+        return ProtocolViolation(f"{method} {path} was answered {status}, which says nothing here")
     code, said = _server_words(body)
     text = f"{method} {path} was answered {status}" + (f": {said}" if said else "")
     if code == "DIGEST_INVALID":
