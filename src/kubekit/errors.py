@@ -20,6 +20,7 @@ Tree::
     ReconcileError              base of what a reconcile raises on purpose; carries ``reason`` (a closed set)
     ├── Transient               try again with back-off, or after ``retry_after`` seconds
     ├── Permanent               trying again cannot help; wait for the object to change
+    │   └── Unreadable          an object is there but has a form that this version cannot read
     └── NeedsUser               the same, and a person has to do something: the message says what
 """
 
@@ -198,6 +199,13 @@ class Transient(ReconcileError):
 
 class Permanent(ReconcileError):
     """Repeating cannot help; the object waits for a change of itself or of what it refers to."""
+
+
+class Unreadable(Permanent):
+    """An object is there but has a form that this version cannot read: nothing is decided about it."""
+
+    def __init__(self, kind: str, key: tuple[str, str], error: str) -> None:
+        super().__init__("Undecodable", f"{kind} {'/'.join(filter(None, key))} cannot be read: {error}")
 
 
 class NeedsUser(ReconcileError):
