@@ -32,7 +32,10 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_
     message: Annotated[
         str, msgspec.Meta(description="Why, for a person.", extra_json_schema={"maxLength": 32768})
     ]
-    last_transition_time: Annotated[datetime, msgspec.Meta(description="When the status last changed.")]
+    last_transition_time: Annotated[
+        datetime,
+        msgspec.Meta(description="When the status last changed.", extra_json_schema={"format": "date-time"}),
+    ]
     observed_generation: Annotated[
         int | None,
         msgspec.Meta(
