@@ -13,6 +13,7 @@ from devcluster.errors import ClusterError
 from devcluster.processes import Processes
 from devcluster.progress import Progress
 from devcluster.settings import DEFAULT_PORT_BASE, Settings, default_directory
+from images.errors import ImageError
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
@@ -37,7 +38,8 @@ def up(directory: Path, *, control_plane_only: bool, port_base: int) -> None:
     """Install and build what is missing, start the cluster, wait until it is usable."""
     wanted = Settings(directory, control_plane_only, port_base)
     cluster.up(wanted, Progress())
-    print(f"\nexport KUBECONFIG={shlex.quote(str(wanted.kubeconfig))}")
+    print(f"export KUBECONFIG={shlex.quote(str(wanted.kubeconfig))}")
+    print(f"export PATH={shlex.quote(str(wanted.binaries))}:$PATH")
 
 
 @main.command()
@@ -45,9 +47,15 @@ def up(directory: Path, *, control_plane_only: bool, port_base: int) -> None:
 @click.pass_obj
 def down(directory: Path, *, keep: bool) -> None:
     """Stop everything and undo what `up` changed on the machine."""
-    existing = settings.load(directory)
-    if existing:
-        cluster.down(existing, Progress(), keep=keep)
+    cluster.down(directory, Progress(), keep=keep)
+
+
+@main.command()
+@click.argument("archives", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="IMAGE.tar...")
+@click.pass_obj
+def load(directory: Path, *, archives: tuple[Path, ...]) -> None:
+    """Give the node images from docker-archives, as `python -m images build` writes them."""
+    cluster.load(directory, archives, Progress())
 
 
 @main.command()
@@ -71,7 +79,7 @@ def run() -> int:
     """Run the command line; an error that a person can act on is one line, not a traceback."""
     try:
         main(standalone_mode=False)
-    except ClusterError as error:
+    except (ClusterError, ImageError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except click.exceptions.Exit as end:

@@ -5,12 +5,28 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING
 
-from devcluster import cache, components, controlplane, gobuild, machine, pki, settings, wanted
+from devcluster import (
+    cache,
+    components,
+    controlplane,
+    gobuild,
+    host,
+    machine,
+    mounts,
+    node,
+    pki,
+    settings,
+    wanted,
+)
+from devcluster.addons import Addons
 from devcluster.controlplane import ControlPlane
 from devcluster.errors import ClusterError
+from devcluster.node import Node
+from devcluster.nodeimages import NodeImages
 from devcluster.processes import Processes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from devcluster.progress import Progress
@@ -25,30 +41,66 @@ def up(cluster: Settings, progress: Progress, *, bound_to_parent: bool = False) 
             f"{cluster.directory} holds a cluster with other settings; run `devcluster down` first"
         )
     machine.check(cluster)
+    binaries = _provide(cluster, progress)
+    if not cluster.control_plane_only:
+        host.check_owner(cluster, progress)
+    if not existing:
+        host.remove_leftovers(cluster, progress)
     processes = Processes(cluster, bound_to_parent=bound_to_parent)
-    binaries = _provide(components.CONTROL_PLANE, progress)
-    machine.check_disk(cluster.directory, machine.DISK_TO_RUN, "a cluster")
     if not processes.is_running("etcd"):
+        machine.check_disk(cluster.directory, machine.DISK_TO_RUN, "a cluster")
         machine.check_ports(cluster)
     cluster.save()
     gobuild.link_binaries(binaries, cluster.binaries)
     with progress.step("certificates and kubeconfigs"):
         pki.create_pki(cluster)
+    if not cluster.control_plane_only:
+        host.prepare(cluster, progress)
     ControlPlane(cluster, binaries, processes).start(progress)
+    if not cluster.control_plane_only:
+        Node(cluster, binaries, processes).start(progress)
+        Addons(cluster).start(progress)
     progress.total("cluster ready")
 
 
-def down(cluster: Settings, progress: Progress, *, keep: bool = False) -> None:
+def down(directory: Path, progress: Progress, *, keep: bool = False) -> None:
     """Stop everything; unless told to keep it, remove the cluster's folder as well."""
+    cluster = settings.load(directory)
+    if cluster is None:
+        host.remove_leftovers(settings.Settings(directory), progress)
+        return
+    processes = Processes(cluster)
+    if not cluster.control_plane_only:
+        with progress.step("node stopped, machine as before"):
+            processes.stop(node.NAMES)
+            host.clean_node(cluster)
     with progress.step("control plane stopped"):
-        Processes(cluster).stop(controlplane.NAMES)
+        processes.stop(controlplane.NAMES)
+        host.end_strays(cluster)
     if not keep:
         with progress.step("folder removed"):
-            shutil.rmtree(cluster.directory)
+            mounts.require_none_below(directory)
+            shutil.rmtree(directory)
     progress.total("cluster down")
 
 
-def _provide(parts: tuple[components.Component, ...], progress: Progress) -> dict[str, Path]:
+def load(directory: Path, archives: Sequence[Path], progress: Progress) -> None:
+    """Give the node the images of some archives."""
+    cluster = settings.require(directory)
+    if cluster.control_plane_only:
+        raise ClusterError(
+            "this cluster has no node that could hold images; it was started with --control-plane-only"
+        )
+    images = NodeImages(cluster)
+    for archive in archives:
+        with progress.step(f"{archive} loaded"):
+            images.load(archive)
+
+
+def _provide(cluster: Settings, progress: Progress) -> dict[str, Path]:
     kept = cache.folder("devcluster")
-    wanted.provide(wanted.find(parts, wanted.CONTROL_PLANE_COMMANDS, kept), kept, progress)
+    node_too = not cluster.control_plane_only
+    parts = (*components.CONTROL_PLANE, *(components.NODE if node_too else ()))
+    commands = wanted.NODE_COMMANDS if node_too else {}
+    wanted.provide(wanted.find(parts, commands, kept), kept, progress)
     return gobuild.ensure_binaries(parts, kept, progress)

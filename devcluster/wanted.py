@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from devcluster.components import Component
     from devcluster.progress import Progress
 
-#: What a cluster needs of the machine, and the Debian package that has it.
-CONTROL_PLANE_COMMANDS: dict[str, str] = {}
+#: What a node needs of the machine, and the Debian package that has it.
 #: runc is not built here: the sandboxes need its seccomp support, which takes a C library's headers to build.
 NODE_COMMANDS = {
     "runc": "runc",

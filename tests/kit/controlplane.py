@@ -94,7 +94,7 @@ def _own_control_plane() -> Iterator[Path]:
             cluster.up(settings, Progress(), bound_to_parent=True)
             yield settings.kubeconfig
         finally:
-            cluster.down(settings, Progress())
+            cluster.down(folder, Progress())
 
 
 def _remove_abandoned() -> None:

@@ -1,0 +1,1 @@
+"""Container images of the project, built without Docker."""
