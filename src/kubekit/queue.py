@@ -141,9 +141,9 @@ class KeyedQueue(Generic[K]):
         return len(self._running)
 
     def oldest_ready_age(self) -> float:
-        """Return for how many seconds the first of the ready keys has waited."""
-        since = [next(iter(keys.values())) for keys in self._ready.values() if keys]
-        return _now() - min(since) if since else 0.0
+        """Return for how many seconds the ready key that waits longest has waited."""
+        now = _now()
+        return now - min((since for keys in self._ready.values() for since in keys.values()), default=now)
 
     def _add(self, key: K, priority: Priority) -> None:
         if key in self._running:
