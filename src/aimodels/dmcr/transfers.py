@@ -1,0 +1,212 @@
+"""Transfers: what the catalogue allows one Job or one upload to do, as records in the bucket.
+
+What belongs here: writing, reading, listing and revoking the records. What does not: grants (``tokens``,
+``door``) and counting (``metering``). A record is never a root: it keeps no blob alive.
+
+A record that is gone or revoked refuses, so a missing answer is never permission. Replicas remember a record
+for ``FRESH_SECONDS``: that is how late a revocation made elsewhere may reach a request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from aimodels.dmcr.caches import Cache
+from aimodels.dmcr.layout import Versioned
+from aimodels.dmcr.problems import Conflict, Denied, Invalid, NotFound, TryAgain
+from aimodels.dmcr.swaps import Held, Lost, Swaps
+from modelio.registry.wire import TRANSFER_ID, TransferSpec
+from objectstore.port import NoSuchKey
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from datetime import datetime
+
+    from aimodels.dmcr.repositories import Repositories
+
+PREFIX = "transfers/"
+SUFFIX = ".json"
+FRESH_SECONDS = 2.0
+#: A revoked record stays longer than any grant of it; then its absence refuses just as well.
+REVOKED_SECONDS = 3600
+MOST_BYTES = 1 << 50
+_REMEMBERED = 4096
+_TRIES = 20
+
+_SERVICE_ACCOUNT = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?/[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+_POD_PREFIX = re.compile(r"([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?)?")
+_REPOSITORY = re.compile(
+    r"(?=.{1,255}$)[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*"
+)
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128}")
+_HASH = re.compile(r"[0-9a-f]{64}")
+
+
+class Transfer(Versioned, frozen=True, kw_only=True):
+    """``transfers/<id>.json``. ``life`` is the life of the repository that the transfer may touch."""
+
+    id: str
+    spec: TransferSpec
+    life: str
+    state: Literal["active", "revoked"]
+    at: int
+
+
+class Transfers:
+    """The transfer records of one bucket."""
+
+    def __init__(self, swaps: Swaps, repositories: Repositories) -> None:
+        self._swaps = swaps
+        self._repositories = repositories
+        self._seen: Cache[tuple[float, Held[Transfer] | None]] = Cache(_REMEMBERED)
+
+    async def put(self, transfer: str, spec: TransferSpec) -> None:
+        """Allow the transfer or change what it may; 409 once it is revoked.
+
+        A transfer that pushes opens its repository's record, one that only reads needs an open one.
+        """
+        check(transfer, spec)
+        for _ in range(_TRIES):
+            held = await self._load(transfer)
+            try:
+                if held is None:
+                    await self._create(transfer, spec)
+                else:
+                    await self._update(held, spec)
+            except Lost:
+                continue
+            return
+        raise TryAgain(f"transfer {transfer} is changed by others all the time: try again")
+
+    async def active(self, transfer: str) -> Transfer:
+        """Return the record if the transfer may go on now, at most ``FRESH_SECONDS`` old; else refuse."""
+        held = await self._fresh(transfer)
+        if held is None:
+            raise Denied(
+                f"transfer {transfer} does not exist or has ended: the catalogue must allow it first"
+            )
+        self._refuse_over(held.value)
+        return held.value
+
+    async def get(self, transfer: str) -> Transfer:
+        """Return the record as it is now, revoked or not; 404 when there is none."""
+        held = await self._load(transfer)
+        if held is None:
+            raise NotFound(f"transfer {transfer} does not exist", code="TRANSFER_UNKNOWN")
+        return held.value
+
+    async def all_active(self) -> AsyncIterator[Transfer]:
+        """Yield every transfer that is not revoked; revoked ones that are old enough are removed."""
+        keys = [key async for key in self._swaps.store.list(PREFIX) if key.endswith(SUFFIX)]
+        for at in range(0, len(keys), 32):
+            ids = [key.removeprefix(PREFIX).removesuffix(SUFFIX) for key in keys[at : at + 32]]
+            for held in await asyncio.gather(*(self._fresh(transfer) for transfer in ids)):
+                if held is not None and held.value.state == "active":
+                    yield held.value
+                elif held is not None and held.value.at + REVOKED_SECONDS < self._swaps.now():
+                    await self._swaps.store.delete(transfer_key(held.value.id))
+
+    async def revoke(self, transfer: str) -> Transfer | None:
+        """Refuse the transfer from now on; None when there is nothing to refuse. Repeatable."""
+        for _ in range(_TRIES):
+            held = await self._load(transfer)
+            if held is None or held.value.state == "revoked":
+                return held.value if held else None
+            ended = msgspec.structs.replace(held.value, state="revoked", at=self._swaps.now())
+            try:
+                self._remember(transfer, await self._swaps.swap(transfer_key(transfer), held, ended))
+            except Lost:
+                continue
+            return ended
+        raise TryAgain(f"transfer {transfer} is changed by others all the time: try again")
+
+    async def _create(self, transfer: str, spec: TransferSpec) -> None:
+        if "push" in spec.actions:
+            record = await self._repositories.open(spec.repository)
+        else:
+            record = await self._repositories.find(spec.repository)
+        value = Transfer(id=transfer, spec=spec, life=record.life, state="active", at=self._swaps.now())
+        self._remember(transfer, await self._swaps.new(transfer_key(transfer), value))
+
+    async def _update(self, held: Held[Transfer], spec: TransferSpec) -> None:
+        found = held.value
+        if found.state == "revoked":
+            raise Conflict(f"transfer {found.id} is revoked: begin another one", code="TRANSFER_REVOKED")
+        if found.spec.repository != spec.repository:
+            raise Conflict(
+                f"transfer {found.id} belongs to {found.spec.repository}: begin another one",
+                code="TRANSFER_REVOKED",
+            )
+        if found.spec != spec:
+            changed = msgspec.structs.replace(found, spec=spec)
+            self._remember(found.id, await self._swaps.swap(transfer_key(found.id), held, changed))
+
+    def _refuse_over(self, found: Transfer) -> None:
+        if found.state == "revoked":
+            raise Denied(f"transfer {found.id} was revoked by the catalogue")
+        now = self._swaps.clock.now()
+        for deadline, name in ((found.spec.total_deadline, "total"), (found.spec.idle_deadline, "idle")):
+            if deadline is not None and _passed(deadline, now):
+                raise Denied(f"transfer {found.id} is past its {name} deadline of {deadline.isoformat()}")
+
+    async def _fresh(self, transfer: str) -> Held[Transfer] | None:
+        """Return the record from memory while it is fresh; then an unchanged one is not read again."""
+        if not TRANSFER_ID.fullmatch(transfer):
+            return None
+        now = self._swaps.clock.monotonic()
+        seen = self._seen.get(transfer)
+        if seen is not None and now - seen[0] < FRESH_SECONDS:
+            return seen[1]
+        held = seen[1] if seen else None
+        if held is not None:
+            try:
+                if (await self._swaps.store.head(transfer_key(transfer))).etag == held.etag:
+                    self._seen.put(transfer, (now, held), 1)
+                    return held
+            except NoSuchKey:
+                pass
+        return await self._load(transfer)
+
+    async def _load(self, transfer: str) -> Held[Transfer] | None:
+        if not TRANSFER_ID.fullmatch(transfer):
+            return None
+        asked = self._swaps.clock.monotonic()
+        held = await self._swaps.load(transfer_key(transfer), Transfer)
+        self._seen.put(transfer, (asked, held), 1)
+        return held
+
+    def _remember(self, transfer: str, held: Held[Transfer]) -> None:
+        self._seen.put(transfer, (self._swaps.clock.monotonic(), held), 1)
+
+
+def transfer_key(transfer: str) -> str:
+    """Return the key of a transfer's record."""
+    return f"{PREFIX}{transfer}{SUFFIX}"
+
+
+def check(transfer: str, spec: TransferSpec) -> None:
+    """Refuse ids and records that are not well-formed; the message names the field."""
+    rules = [
+        ("id", TRANSFER_ID.fullmatch(transfer)),
+        ("serviceAccount", _SERVICE_ACCOUNT.fullmatch(spec.service_account)),
+        ("podPrefix", _POD_PREFIX.fullmatch(spec.pod_prefix)),
+        ("repository", _REPOSITORY.fullmatch(spec.repository)),
+        ("digest", spec.digest is None or _DIGEST.fullmatch(spec.digest)),
+        ("tokenHash", spec.token_hash is None or _HASH.fullmatch(spec.token_hash)),
+        ("expectedBytes", spec.expected_bytes is None or 0 <= spec.expected_bytes <= MOST_BYTES),
+        ("actions", spec.actions and len(set(spec.actions)) == len(spec.actions)),
+    ]
+    wrong = [name for name, holds in rules if not holds]
+    if wrong:
+        raise Invalid(
+            f"the transfer's {', '.join(wrong)} is not well-formed: correct it and put it again",
+            code="TRANSFER_INVALID",
+        )
+
+
+def _passed(deadline: datetime, now: datetime) -> bool:
+    return deadline.tzinfo is not None and now >= deadline
