@@ -1,0 +1,183 @@
+"""Bytes of one request on their way into an upload.
+
+What belongs here: one writer's run over a session, from the offset that the journal tells: filling part
+buffers, and the bytes that fill none. What does not: HTTP; full buffers (``flight``); what follows when all
+bytes are there (``commit``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aimodels.dmcr import parts
+from aimodels.dmcr.flight import Engine, Flight
+from aimodels.dmcr.layout import tail_key
+from aimodels.dmcr.problems import Invalid, RangeRefused
+from objectstore.port import NoSuchKey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from aimodels.dmcr.layout import Session
+    from aimodels.dmcr.sessions import Upload
+
+
+def _ignore(_: int) -> None:
+    """Do nothing: nobody follows the journal."""
+
+
+class Ingest:
+    """``start``, ``write`` bytes, then ``settle`` (PATCH) or commit (PUT); ``release`` in any case."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        upload: Upload,
+        *,
+        algorithm: str = "sha256",
+        expected: int | None = None,
+        journaled: Callable[[int], None] = _ignore,
+    ) -> None:
+        """``expected`` is how many bytes the request announces; buffers are no larger than needed."""
+        self.flight = Flight(engine, upload, algorithm, journaled)
+        self._engine = engine
+        self._expected = expected
+        self._number = len(upload.session.parts) + 1
+        self._whole = self.flight.whole
+        self._ended = _ended(upload.session)
+        self._buffer: bytearray | None = None
+        self._fill = 0
+
+    @property
+    def session(self) -> Session:
+        """Return the session as it was swapped last."""
+        return self.flight.session
+
+    @property
+    def upload(self) -> Upload:
+        """Return the session with its id and ETag."""
+        return self.flight.upload
+
+    @property
+    def offset(self) -> int:
+        """Return the offset of the next byte, journaled or not."""
+        return self._whole + self._fill
+
+    @property
+    def rest(self) -> memoryview:
+        """Return the bytes that fill no part yet."""
+        return memoryview(self._buffer)[: self._fill] if self._buffer is not None else memoryview(b"")
+
+    async def start(self) -> None:
+        """Bring the tail back; 416 when it is not the one that the session names."""
+        if self.session.tail is None:
+            return
+        try:
+            await self._load_tail(self.session.tail.etag, self.session.tail.size)
+        except NoSuchKey:
+            self._fill = 0
+            await self.release()
+            await self.flight.drop_tail()
+            raise RangeRefused(
+                f"the bytes from {self.offset} on are lost: continue there", headers=standing(self.offset)
+            ) from None
+
+    async def write(self, data: bytes) -> None:
+        """Take bytes; returns when they are in a buffer, which may wait for the budget or the store."""
+        view = memoryview(data)
+        if view and self._ended:
+            raise Invalid("the upload holds its last part already: close it, or open a new one")
+        if self._expected is not None:
+            self._expected -= len(view)
+            if self._expected < 0:
+                raise Invalid("more bytes came than Content-Length announces", code="SIZE_INVALID")
+        while view:
+            self._check()
+            buffer = self._buffer
+            if buffer is None:
+                buffer = await self._take_buffer(len(view) + (self._expected or 0))
+            piece = view[: len(buffer) - self._fill]
+            buffer[self._fill : self._fill + len(piece)] = piece
+            self._fill += len(piece)
+            view = view[len(piece) :]
+            if self._fill == parts.part_size(self.session.plan, self._number):
+                await self._send()
+
+    async def settle(self) -> Session:
+        """Make everything taken durable: whole parts, then the rest as the tail, each with its journal."""
+        await self.drain()
+        tail = self.session.tail
+        if self._fill and (tail is None or tail.size != self._fill):
+            await self.flight.write_tail(self.rest)
+        return self.session
+
+    async def drain(self) -> None:
+        """Wait until every part on its way is journaled; raises what went wrong with any of them."""
+        await self.flight.landed()
+        self._check()
+
+    async def store_rest(self, digest: str | None) -> int:
+        """Store what fills no part, as the last part or as the only object; return the size of everything."""
+        if self._fill and self.session.parts:
+            await self.flight.store_last(self._number, self.rest, digest)
+        elif not self.session.parts:
+            await self.flight.store_whole(self.rest)
+        return self.offset
+
+    async def release(self) -> None:
+        """Give every buffer back; parts that are on their way end first."""
+        await self.flight.landed()
+        if self._buffer is not None:
+            self._engine.buffers.give(self._buffer)
+            self._buffer = None
+
+    def _check(self) -> None:
+        if self.flight.failure is not None:
+            raise self.flight.failure
+
+    async def _take_buffer(self, announced: int) -> bytearray:
+        size = parts.part_size(self.session.plan, self._number)
+        if size is None:
+            raise Invalid(
+                "the upload needs more parts than a store takes: announce its length at the start",
+                status=413,
+                code="SIZE_INVALID",
+            )
+        if self._expected is not None:
+            size = min(size, announced)
+        self._buffer = await self._engine.buffers.take(size)
+        return self._buffer
+
+    async def _send(self) -> None:
+        if self._buffer is None:
+            raise AssertionError("a full buffer was filled")
+        buffer = self._buffer
+        await self.flight.send(self._number, buffer)
+        self._buffer = None
+        self._whole += self._fill
+        self._fill = 0
+        self._number += 1
+
+    async def _load_tail(self, etag: str, size: int) -> None:
+        """Read the tail, and make sure before and after that it is the one named."""
+        key = tail_key(self.upload.sid)
+        store = self._engine.store
+        if (await store.head(key)).etag != etag:
+            raise NoSuchKey(key)
+        buffer = await self._take_buffer(size + (self._expected or 0))
+        async for piece in store.read(key, 0, size):
+            buffer[self._fill : self._fill + len(piece)] = piece
+            self._fill += len(piece)
+        if self._fill != size or (await store.head(key)).etag != etag:
+            raise NoSuchKey(key)
+
+
+def _ended(session: Session) -> bool:
+    """Tell whether the last journaled part is a short one: then an earlier try to close it came that far."""
+    count = len(session.parts)
+    return count > 0 and session.parts[-1].size != parts.part_size(session.plan, count)
+
+
+def standing(offset: int) -> dict[str, str]:
+    """Return the headers that tell how far an upload got."""
+    return {"Range": f"0-{max(offset - 1, 0)}", "Dmcr-Offset": str(offset)}
