@@ -11,7 +11,7 @@ from devcluster.api import Api
 from devcluster.commands import run
 from devcluster.nodeimages import COREDNS_IMAGE, PROVISIONER_IMAGE
 from devcluster.waiting import wait_until
-from images import busybox
+from images import busyboximage
 
 if TYPE_CHECKING:
     from devcluster.progress import Progress
@@ -45,7 +45,7 @@ class Addons:
             "DNS_IP": self._settings.dns_service_ip,
             "COREDNS_IMAGE": COREDNS_IMAGE,
             "PROVISIONER_IMAGE": PROVISIONER_IMAGE,
-            "BUSYBOX_IMAGE": busybox.REFERENCE,
+            "BUSYBOX_IMAGE": busyboximage.REFERENCE,
             "VOLUMES": str(self._settings.volumes),
         }
         return "---\n" + string.Template(manifest.read_text()).substitute(values)

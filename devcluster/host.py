@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from devcluster.settings import Settings
 
 #: What containerd and the kubelet make outside the cluster's folder, whatever they are told.
-MADE_ELSEWHERE = ("/opt/containerd", "/run/containerd", "/var/log/containers", "/var/lib/kubelet")
+MADE_ELSEWHERE = ("/run/containerd", "/var/lib/cni", "/var/lib/kubelet", "/var/log/containers")
 
 
 def prepare(settings: Settings, progress: Progress) -> None:

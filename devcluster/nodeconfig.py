@@ -26,6 +26,7 @@ def write_all(settings: Settings) -> None:
 def containerd(settings: Settings) -> str:
     """Without CAP_SYS_RESOURCE, runc cannot lower a process's OOM score: it must not try."""
     return f"""version = 3
+disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.nri.v1.nri"]
 root = "{settings.containerd_dir}/root"
 state = "{settings.containerd_dir}/state"
 [grpc]

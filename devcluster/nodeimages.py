@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from devcluster import cache
 from devcluster.commands import run
 from devcluster.errors import ClusterError
-from images import busybox
+from images import busyboximage
 from images.archive import Image, LayerWriter, write_archive
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class NodeImages:
 
     def load_system_images(self, binaries: dict[str, Path]) -> None:
         """Import what the cluster's own Pods run, unless it is there from an earlier start."""
-        wanted = {*PROGRAMS, busybox.REFERENCE}
+        wanted = {*PROGRAMS, busyboximage.REFERENCE}
         if not wanted <= self.references():
             self.load(_system_archive(binaries))
 
@@ -67,13 +67,13 @@ def _system_archive(binaries: dict[str, Path]) -> Path:
     """Return the archive of all system images, kept under a name that says what is in it."""
     programs = {reference: binaries[program] for reference, program in PROGRAMS.items()}
     kept = cache.folder("devcluster")
-    shell = busybox.binary()
+    shell = busyboximage.binary()
     words = (str(path.relative_to(kept)) for path in programs.values())
     archive = kept / f"system-images-{cache.key(words, [shell])}.tar"
     with cache.locked(archive):
         if not archive.exists():
             with tempfile.TemporaryDirectory(dir=kept) as work:
-                made = [*_images(programs.items(), Path(work)), busybox.image(shell, Path(work))]
+                made = [*_images(programs.items(), Path(work)), busyboximage.image(shell, Path(work))]
                 write_archive(made, archive)
     return archive
 
