@@ -1,0 +1,97 @@
+"""Serving ASGI applications inside the caller's event loop, with graceful end and changing certificates.
+
+What belongs here: sockets, TLS, start and stop. What does not: routes, limits, identities.
+
+``serve`` ends by cancellation: no new connection is taken, requests at work get ``stop_within`` seconds.
+Lifespan events are not sent: whoever awaits it owns the resources. For large bodies there is ``byteserver``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from typing import TYPE_CHECKING
+
+import uvicorn
+
+from webkit import tls as tlsfiles
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from starlette.types import ASGIApp
+
+    from webkit.tls import TlsFiles
+
+BACKLOG = 1024
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Return a bound socket; ``::`` takes IPv4 as well, and is ``0.0.0.0`` where there is no IPv6."""
+    if host == "::" and not socket.has_dualstack_ipv6():
+        host = "0.0.0.0"  # noqa: S104 - the port is meant to be reachable
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, port), family=family, backlog=BACKLOG, dualstack_ipv6=host == "::")
+
+
+async def serve(
+    app: ASGIApp,
+    *,
+    host: str = "::",
+    port: int,
+    tls: TlsFiles | None = None,
+    stop_within: float = 10.0,
+    started: Callable[[int], None] | None = None,
+) -> None:
+    """Serve by uvicorn until cancelled; ``started`` is told the port once connections are accepted."""
+    config = uvicorn.Config(
+        app,
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=round(stop_within),
+    )
+    config.load()
+    config.ssl = tls.context() if tls else None
+    server = _Uvicorn(config, started)
+
+    def reload() -> None:
+        if tls and config.ssl:
+            tls.load_into(config.ssl)
+
+    with contextlib.closing(bind(host, port)) as listener:
+        async with tlsfiles.watched(tls, reload):
+            running = asyncio.create_task(server.serve(sockets=[listener]))
+            try:
+                await asyncio.shield(running)
+            except asyncio.CancelledError:
+                server.should_exit = True
+                await running
+                raise
+    raise ServerEnded(f"the listener on port {port} ended by itself")
+
+
+class ServerEnded(Exception):
+    """The server stopped without being asked to; the process had better start again."""
+
+
+class _Uvicorn(uvicorn.Server):
+    """Leaves the process's signals to whoever runs it."""
+
+    def __init__(self, config: uvicorn.Config, started: Callable[[int], None] | None) -> None:
+        super().__init__(config)
+        self._tell = started
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self._tell and sockets:
+            self._tell(sockets[0].getsockname()[1])
