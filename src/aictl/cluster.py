@@ -123,7 +123,8 @@ def refusal(error: KubeError, what: str) -> Failure:
         return Failure(what, "The Kubernetes API does not answer", step, detail=str(error))
     if isinstance(error, NotFound):
         step = "Is ai-models installed in this cluster? `kubectl get crd models.ai.deckhouse.io` tells"
-        return Failure(what, error.message, step, code=Exit.IMPOSSIBLE, detail=str(error))
+        why = "This cluster does not know such objects"
+        return Failure(what, why, step, code=Exit.IMPOSSIBLE, detail=str(error))
     return Failure(what, str(error), "Try again; with -v there is more", detail=repr(error))
 
 
@@ -133,7 +134,7 @@ async def get_model(at: Session, kind: type[AnyModel], name: str) -> AnyModel:
     try:
         return await at.client.get(kind, name, at.namespace if kind.KIND.namespaced else None)
     except NotFound as error:
-        if "could not find the requested resource" in error.message:
+        if f'"{name}" not found' not in error.message:
             raise refusal(error, what) from error
         raise Failure(
             f"There is no {shown(kind, name, at.namespace)}",
