@@ -33,22 +33,12 @@ class Addons:
     def start(self, progress: Progress) -> None:
         """Return when volumes can be ordered and a name resolves through the DNS Service."""
         with progress.step("shared volumes and DNS deployed"):
-            self._apply("".join(self._render(path) for path in sorted(MANIFESTS.glob("*.yaml"))))
+            self._apply("".join(render(self._settings, path) for path in sorted(MANIFESTS.glob("*.yaml"))))
             for namespace, name in DEPLOYMENTS.items():
                 self._wait_for_deployment(namespace, name)
         with progress.step("a name resolves through the DNS Service"):
             server = self._settings.dns_service_ip
             wait_until(f"an answer for {NAME}", lambda: dns.problem(server, NAME), TIMEOUT)
-
-    def _render(self, manifest: Path) -> str:
-        values = {
-            "DNS_IP": self._settings.dns_service_ip,
-            "COREDNS_IMAGE": COREDNS_IMAGE,
-            "PROVISIONER_IMAGE": PROVISIONER_IMAGE,
-            "BUSYBOX_IMAGE": busyboximage.REFERENCE,
-            "VOLUMES": str(self._settings.volumes),
-        }
-        return "---\n" + string.Template(manifest.read_text()).substitute(values)
 
     def _apply(self, manifest: str) -> None:
         command = (self._settings.binaries / "kubectl", "--kubeconfig", self._settings.kubeconfig)
@@ -62,3 +52,15 @@ class Addons:
             return None if status.get("availableReplicas") else "no replica is available"
 
         wait_until(f"Deployment {namespace}/{name}", check, TIMEOUT)
+
+
+def render(settings: Settings, manifest: Path) -> str:
+    """Fill a manifest with what differs from cluster to cluster."""
+    values = {
+        "DNS_IP": settings.dns_service_ip,
+        "COREDNS_IMAGE": COREDNS_IMAGE,
+        "PROVISIONER_IMAGE": PROVISIONER_IMAGE,
+        "BUSYBOX_IMAGE": busyboximage.REFERENCE,
+        "VOLUMES": str(settings.volumes),
+    }
+    return "---\n" + string.Template(manifest.read_text()).substitute(values)

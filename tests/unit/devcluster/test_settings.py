@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from devcluster import settings
+from devcluster.errors import ClusterError
+from devcluster.settings import MAX_SOCKET_PATH, Settings
+
+
+def test_settings_are_found_again(tmp_path: Path) -> None:
+    written = Settings(tmp_path / "c", control_plane_only=True, port_base=20000)
+    written.save()
+    assert settings.load(tmp_path / "c") == written
+
+
+def test_a_folder_without_a_cluster(tmp_path: Path) -> None:
+    assert settings.load(tmp_path) is None
+    with pytest.raises(ClusterError, match="no cluster in"):
+        settings.require(tmp_path)
+
+
+def test_a_damaged_file_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "settings.json").write_text("{")
+    with pytest.raises(ClusterError, match="remove"):
+        settings.load(tmp_path)
+
+
+def test_the_usual_folder_is_short_enough_for_sockets() -> None:
+    Settings(Path("/var/lib/devcluster")).check_socket_paths()
+
+
+@pytest.mark.parametrize("over", [0, 1, 30])
+def test_the_longest_folder_for_sockets(over: int) -> None:
+    room = MAX_SOCKET_PATH - settings.LONGEST_SOCKET_NAME
+    cluster = Settings(Path("/" + "d" * (room - 1 + over)))
+    if over:
+        with pytest.raises(ClusterError, match=f"{over} characters too long"):
+            cluster.check_socket_paths()
+    else:
+        cluster.check_socket_paths()
+
+
+def test_ports_are_distinct_and_in_the_block() -> None:
+    cluster = Settings(Path("/c"), port_base=20000)
+    ports = [value for name in dir(cluster) if name.endswith("_port") for value in [getattr(cluster, name)]]
+    assert len(set(ports)) == len(ports)
+    assert set(ports) <= set(cluster.ports)
+
+
+def test_pods_reach_the_api_server_of_a_cluster_with_a_node() -> None:
+    assert Settings(Path("/c")).apiserver_ip == "10.200.0.1"
+    assert Settings(Path("/c"), control_plane_only=True).apiserver_ip == "127.0.0.1"
