@@ -7,12 +7,10 @@ durable: bytes are synced before they get their name, and the name before the an
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from objectstore import keys
 from objectstore.fs_files import (
@@ -39,12 +37,12 @@ from objectstore.port import (
     PreconditionFailed,
     StoredObject,
 )
+from objectstore.threads import Threads
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
     from pathlib import Path
 
-T = TypeVar("T")
 Body = bytes | bytearray | memoryview
 
 #: Small writes wait for the disk's journal; many waiting together share one commit.
@@ -64,11 +62,11 @@ class FileSystemStore(ObjectStore):
             self._scratch.remove_dead()
         self._locks = Locks(root / "locks")
         self._multiparts = Multiparts(root / "multipart", self._scratch, self._publish)
-        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="objectstore")
+        self._threads = Threads(_THREADS)
 
     async def get(self, key: str) -> StoredObject:
         """Return the object."""
-        return await self._run(self._get, key)
+        return await self._threads.run(self._get, key)
 
     def _get(self, key: str) -> StoredObject:
         with named_errors(f"reading {key}"), opened(self._path(key), key) as descriptor:
@@ -78,7 +76,7 @@ class FileSystemStore(ObjectStore):
 
     async def head(self, key: str) -> ObjectInfo:
         """Return size and ETag."""
-        return await self._run(self._head, key)
+        return await self._threads.run(self._head, key)
 
     def _head(self, key: str) -> ObjectInfo:
         with named_errors(f"reading {key}"), opened(self._path(key), key) as descriptor:
@@ -89,12 +87,12 @@ class FileSystemStore(ObjectStore):
     ) -> AsyncIterator[memoryview]:
         """Yield the range in pieces."""
         with contextlib.ExitStack() as stack:
-            descriptor = await self._run(lambda: stack.enter_context(opened(self._path(key), key)))
+            descriptor = await self._threads.run(lambda: stack.enter_context(opened(self._path(key), key)))
             size = info(descriptor, key).size
             if start and start >= size:
                 raise InvalidRange(f"{key} has {size} bytes, none from {start} on")
             length = size - start if length is None else min(length, size - start)
-            async for piece in PieceReader(descriptor, key, start, length, chunk).pieces(self._run):
+            async for piece in PieceReader(descriptor, key, start, length, chunk).pieces(self._threads.run):
                 yield piece
 
     async def put(
@@ -107,7 +105,7 @@ class FileSystemStore(ObjectStore):
     ) -> str:
         """Store the object when the condition holds."""
         condition = partial(self._check, key, if_match, if_none_match=if_none_match)
-        return await self._run(self._put, key, body, condition)
+        return await self._threads.run(self._put, key, body, condition)
 
     def _put(self, key: str, body: Body, condition: Callable[[], None]) -> str:
         with named_errors(f"writing {key}"):
@@ -151,7 +149,7 @@ class FileSystemStore(ObjectStore):
 
     async def delete(self, key: str) -> None:
         """Remove the object."""
-        await self._run(self._delete, key)
+        await self._threads.run(self._delete, key)
 
     def _delete(self, key: str) -> None:
         path = self._path(key)
@@ -165,52 +163,39 @@ class FileSystemStore(ObjectStore):
 
     async def list(self, prefix: str, *, start_after: str = "") -> AsyncIterator[str]:
         """Yield the keys that exist now, in byte order."""
-        for key in await self._run(keys_below, self._objects, prefix):
+        for key in await self._threads.run(keys_below, self._objects, prefix):
             if key.encode() > start_after.encode():
                 yield key
 
     async def create_multipart(self, key: str) -> str:
         """Begin an upload."""
-        return await self._run(self._multiparts.create, keys.checked(key))
+        return await self._threads.run(self._multiparts.create, keys.checked(key))
 
     async def upload_part(self, key: str, upload: str, number: int, body: Body) -> str:
         """Store the part, durably."""
-        return await self._run(self._multiparts.write, key, upload, number, body)
+        return await self._threads.run(self._multiparts.write, key, upload, number, body)
 
     async def list_parts(self, key: str, upload: str) -> Sequence[PartInfo]:
         """Return the parts stored so far."""
-        return await self._run(self._multiparts.parts, key, upload)
+        return await self._threads.run(self._multiparts.parts, key, upload)
 
     async def complete_multipart(self, key: str, upload: str, parts: Sequence[PartInfo]) -> str:
         """Make the object; nothing is copied when the parts were written in place."""
-        return await self._run(self._multiparts.complete, key, upload, parts)
+        return await self._threads.run(self._multiparts.complete, key, upload, parts)
 
     async def abort_multipart(self, key: str, upload: str) -> None:
         """Remove the upload."""
-        await self._run(self._multiparts.abort, key, upload)
+        await self._threads.run(self._multiparts.abort, key, upload)
 
     async def list_multiparts(self, prefix: str) -> Sequence[tuple[str, str]]:
         """Return the unfinished uploads."""
-        return await self._run(self._multiparts.unfinished, prefix)
+        return await self._threads.run(self._multiparts.unfinished, prefix)
 
     async def close(self) -> None:
         """Wait for calls at work, close files, remove our unfinished ones."""
-        await asyncio.to_thread(self._pool.shutdown)
+        await self._threads.close()
         self._multiparts.close()
         self._scratch.close()
 
     def _path(self, key: str) -> Path:
         return self._objects / relative_path(key)
-
-    async def _run(self, call: Callable[..., T], *arguments: object) -> T:
-        """Run in a thread; a cancelled caller waits for it, as the thread still reads the caller's buffer."""
-        future = asyncio.get_running_loop().run_in_executor(self._pool, call, *arguments)
-        try:
-            return await asyncio.shield(future)
-        except asyncio.CancelledError:
-            while not future.done():
-                with contextlib.suppress(asyncio.CancelledError):
-                    await asyncio.wait({future})
-            if not future.cancelled():
-                future.exception()
-            raise

@@ -8,8 +8,9 @@ import msgspec
 class S3Settings(msgspec.Struct, frozen=True):
     """Endpoint, trust and credentials of an S3 service.
 
-    ``credentials_directory`` is a mounted Secret with the files ``accessKey``, ``secretKey`` and perhaps
-    ``ca.crt``; it is read again when a file changes, so new keys work without a restart.
+    ``credentials_directory`` is a mounted Secret with the files ``accessKey`` and ``secretKey``, read again
+    when they change, so that new keys work without a restart; else ``access_key`` and ``secret_key`` serve.
+    An ``http`` endpoint gets its payloads signed, since nothing else protects them.
     """
 
     __secret_fields__ = ("access_key", "secret_key")
@@ -21,4 +22,10 @@ class S3Settings(msgspec.Struct, frozen=True):
     credentials_directory: Path | None = None
     access_key: str = ""
     secret_key: str = ""
-    uniform_parts: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse settings that can never work."""
+        if self.endpoint and not self.endpoint.startswith(("https://", "http://")):
+            raise ValueError(f"S3 endpoint {self.endpoint!r} must begin with https:// or http://")
+        if not self.credentials_directory and bool(self.access_key) != bool(self.secret_key):
+            raise ValueError("S3 access key and secret key must be given together")
