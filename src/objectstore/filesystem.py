@@ -40,7 +40,7 @@ from objectstore.port import (
 from objectstore.threads import Threads
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
     from pathlib import Path
 
 Body = bytes | bytearray | memoryview
@@ -84,7 +84,7 @@ class FileSystemStore(ObjectStore):
 
     async def read(
         self, key: str, start: int = 0, length: int | None = None, *, chunk: int = 1 << 20
-    ) -> AsyncIterator[memoryview]:
+    ) -> AsyncGenerator[memoryview, None]:
         """Yield the range in pieces."""
         with contextlib.ExitStack() as stack:
             descriptor = await self._threads.run(lambda: stack.enter_context(opened(self._path(key), key)))
@@ -92,8 +92,10 @@ class FileSystemStore(ObjectStore):
             if start and start >= size:
                 raise InvalidRange(f"{key} has {size} bytes, none from {start} on")
             length = size - start if length is None else min(length, size - start)
-            async for piece in PieceReader(descriptor, key, start, length, chunk).pieces(self._threads.run):
-                yield piece
+            reader = PieceReader(descriptor, key, start, length, chunk)
+            async with contextlib.aclosing(reader.pieces(self._threads.run)) as pieces:
+                async for piece in pieces:
+                    yield piece
 
     async def put(
         self,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from objectstore.fs_files import ObjectDamaged, named_errors
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncGenerator, Awaitable, Callable
 
 #: So much is asked from the disk ahead of the reader after a piece was not in the page cache.
 _AHEAD = 8 << 20
@@ -25,7 +25,9 @@ class PieceReader:
         self._end = start + length
         self._buffer = memoryview(bytearray(max(1, min(chunk, length))))
 
-    async def pieces(self, run: Callable[[Callable[[], None]], Awaitable[None]]) -> AsyncIterator[memoryview]:
+    async def pieces(
+        self, run: Callable[[Callable[[], None]], Awaitable[None]]
+    ) -> AsyncGenerator[memoryview, None]:
         """Yield the range; ``run`` executes in a thread what may block."""
         while self._offset < self._end:
             piece = self._buffer[: min(len(self._buffer), self._end - self._offset)]

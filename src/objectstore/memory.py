@@ -19,7 +19,7 @@ from objectstore.port import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 
 Body = bytes | bytearray | memoryview
 
@@ -44,7 +44,7 @@ class MemoryStore(ObjectStore):
 
     async def read(
         self, key: str, start: int = 0, length: int | None = None, *, chunk: int = 1 << 20
-    ) -> AsyncIterator[memoryview]:
+    ) -> AsyncGenerator[memoryview, None]:
         """Yield the range in pieces."""
         await asyncio.sleep(0)
         body = memoryview(self._existing(key).body)

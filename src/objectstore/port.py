@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 
 
 class ObjectStoreError(Exception):
@@ -107,11 +107,13 @@ class ObjectStore(ABC):
     @abstractmethod
     def read(
         self, key: str, start: int = 0, length: int | None = None, *, chunk: int = 1 << 20
-    ) -> AsyncIterator[memoryview]:
+    ) -> AsyncGenerator[memoryview, None]:
         """Yield bytes ``[start, start+length)`` in pieces of at most ``chunk`` bytes.
 
-        A piece is valid until the next one is asked for. NoSuchKey and InvalidRange are raised before the
-        first piece; an object that vanishes while it is read either ends whole or raises, never other bytes.
+        A piece is valid until the next one is asked for; whoever may stop early closes the generator
+        (``contextlib.aclosing``), which releases file and connection at once. NoSuchKey and InvalidRange are
+        raised before the first piece; an object that vanishes while it is read either ends whole or raises,
+        never other bytes.
         """
 
     @abstractmethod

@@ -29,7 +29,7 @@ from objectstore.threads import Threads
 from opskit.retry import Backoff, retrying
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 
     from objectstore.s3settings import S3Settings
 
@@ -70,7 +70,7 @@ class S3Store(ObjectStore):
 
     def read(
         self, key: str, start: int = 0, length: int | None = None, *, chunk: int = 1 << 20
-    ) -> AsyncIterator[memoryview]:
+    ) -> AsyncGenerator[memoryview, None]:
         """Yield the range in pieces, fetched by ranged GETs of one object version."""
         fetch = partial(self._fetch, keys.checked(key))
         return WindowReader(fetch, self._repeatable, start, length).pieces(chunk)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 from objectstore.port import InvalidRange, StoreUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncGenerator, Awaitable, Callable
 
 #: The first window is small so that the first byte comes soon; later ones are worth a request each.
 FIRST_WINDOW = 1 << 20
@@ -46,7 +46,7 @@ class WindowReader:
         self._start = start
         self._length = length
 
-    async def pieces(self, chunk: int) -> AsyncIterator[memoryview]:
+    async def pieces(self, chunk: int) -> AsyncGenerator[memoryview, None]:
         """Yield the range in pieces; every window is of the same object version or the reading fails."""
         if self._length == 0:
             return
