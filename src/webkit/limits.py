@@ -60,13 +60,18 @@ def watched(receive: Receive, idle: float) -> Receive:
 
 
 async def refuse(scope: Scope, receive: Receive, send: Send, problem: Problem) -> None:
-    """Answer before the body is read, and close the connection without losing the answer.
-
-    A client that waits for "100 Continue" gets the answer alone. From any other a little is read and dropped,
-    since closing over unread bytes resets the connection; one that goes on sending is not read any further.
-    """
+    """Answer before the body is read, and close the connection without losing the answer."""
     problem.headers["connection"] = "close"
     await problem.response()(scope, receive, send)
+    await drain(scope, receive)
+
+
+async def drain(scope: Scope, receive: Receive) -> None:
+    """Read a little of the body of a request that is answered already, and drop it.
+
+    A client that waits for "100 Continue" sends none. Closing over unread bytes of any other resets the
+    connection and may lose the answer; a client that goes on sending is not read any further.
+    """
     if not _sends_a_body(scope):
         return
     drained = 0
