@@ -42,13 +42,14 @@ _log = logger(__name__)
 class Book(Versioned, frozen=True, kw_only=True):
     """``meters/<transfer>.json``: what all replicas know together.
 
-    ``received`` is per replica, ``sessions`` the durable offset of each upload, ``latest`` the last one that
-    moved, ``more`` per replica what is not kept apart by blob.
+    ``received`` is per replica, ``sessions`` the durable offset of each upload, ``latest`` the one that
+    moved last and ``moved`` since when, ``more`` per replica what is not kept apart by blob.
     """
 
     received: dict[str, int] = msgspec.field(default_factory=dict)
     sessions: dict[str, int] = msgspec.field(default_factory=dict)
     latest: str = ""
+    moved: int = 0
     delivered: dict[str, list[tuple[int, int]]] = msgspec.field(default_factory=dict)
     more: dict[str, int] = msgspec.field(default_factory=dict)
     at: int = 0
@@ -72,6 +73,7 @@ class Account:
         self.received: dict[str, int] = {}
         self.sessions: dict[str, int] = {}
         self.latest = ""
+        self.moved = 0
         self.delivered: dict[str, Intervals] = {}
         self.more: dict[str, int] = {}
         self.at = 0
@@ -87,7 +89,9 @@ class Account:
         """Note an upload's durable offset; a late report never takes it back."""
         if session in self.sessions or len(self.sessions) < MOST_BLOBS:
             self.sessions[session] = max(offset, self.sessions.get(session, 0))
-            self.latest = session
+            if session != self.latest:
+                self.latest = session
+                self.moved = self.at
 
     def deliver(self, digest: str, start: int, end: int) -> None:
         """Add an interval of a blob."""
@@ -108,8 +112,8 @@ class Account:
             self.sessions[session] = max(offset, self.sessions.get(session, 0))
         for digest, intervals in book.delivered.items():
             self.delivered.setdefault(digest, Intervals()).update(Intervals(intervals))
-        if book.at > self.at or not self.latest:
-            self.latest = book.latest
+        if book.moved > self.moved:
+            self.latest, self.moved = book.latest, book.moved
         self.at = max(self.at, book.at)
 
     def book(self) -> Book:
@@ -118,6 +122,7 @@ class Account:
             received=dict(self.received),
             sessions=dict(self.sessions),
             latest=self.latest,
+            moved=self.moved,
             delivered={digest: list(intervals) for digest, intervals in self.delivered.items()},
             more=dict(self.more),
             at=self.at,

@@ -1,0 +1,14 @@
+"""What holds for every test."""
+
+from __future__ import annotations
+
+import asyncio
+
+
+def pytest_configure() -> None:
+    """Tell the event loop policy that there is no loop yet.
+
+    Otherwise the first async test after a sync one makes it create a loop that nobody closes, and the warning
+    about it fails whichever test happens to run when it is collected.
+    """
+    asyncio.set_event_loop(None)
