@@ -80,15 +80,16 @@ def _config(target: Target) -> SingleConfig:
         found = KubeConfig.from_file(target.kubeconfig) if target.kubeconfig else KubeConfig.from_env()
         config = found.get(context_name=target.context)
     except (ConfigError, OSError, KeyError, ValueError) as error:
-        config, why = None, str(error)
+        config, why, detail = None, str(error), repr(error)
     else:
-        why = "The kubeconfig names no context"
+        why, detail = "The kubeconfig names no context", ""
     if config is None:
         raise Failure(
             "There is no cluster to talk to",
             why,
             "Name one with --kubeconfig, --context or KUBECONFIG",
             code=Exit.USAGE,
+            detail=detail,
         )
     return config
 

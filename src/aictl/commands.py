@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from aimodels.api.model import AnyModel
 
 _cluster = click.option("--cluster", is_flag=True, help="A ClusterModel, for every namespace.")
+_INTERRUPTED = 130
 _json = click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 _timeout = click.option(
     "--timeout",
@@ -50,7 +51,8 @@ def _run(work: Coroutine[Any, Any, None]) -> None:
     try:
         asyncio.run(work)
     except KeyboardInterrupt:
-        raise click.Abort from None
+        click.echo("aictl: interrupted; the same command goes on where this one stopped", err=True)
+        click.get_current_context().exit(_INTERRUPTED)
 
 
 @click.command()

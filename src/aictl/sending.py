@@ -31,7 +31,7 @@ CHUNK = 1 << 20
 STALL_SECONDS = 60.0
 ANSWER_SECONDS = 300.0
 BACKOFF = Backoff(first=0.5, most=15.0)
-_REFUSED, _CONFLICT, _TOO_MANY, _SERVER_ERROR = 400, 409, 429, 500
+_REFUSED, _CONFLICT, _TOO_MANY, _SERVER_ERROR, _NO_ROOM = 400, 409, 429, 500, 507
 _LONGEST_ANSWER = 64 * 1024
 #: what a refusal without a body means, as answers to HEAD are
 _MEANINGS = {
@@ -241,7 +241,8 @@ async def _refused(answer: aiohttp.ClientResponse) -> Exception:
     except msgspec.DecodeError:
         otherwise = (f"the answer is {answer.status} {answer.reason}", "")
         refusal = _Refusal("", *_MEANINGS.get(answer.status, otherwise))
-    if answer.status >= _SERVER_ERROR or answer.status == _TOO_MANY:
+    passing = answer.status == _TOO_MANY or _SERVER_ERROR <= answer.status < _NO_ROOM
+    if passing:
         after = answer.headers.get("Retry-After", "")
         return Broken(refusal.message, float(after) if after.isdigit() else None)
     code = {400: Exit.USAGE, 401: Exit.DENIED, 403: Exit.DENIED, 409: Exit.FAILED}.get(
