@@ -26,7 +26,7 @@ LOG_TAIL_LINES = 15
 #: The kernel then ends the process with the one that started it.
 BOUND_TO_PARENT = ("setpriv", "--pdeathsig", "KILL")
 #: Fields of /proc/<pid>/stat after the command's name.
-STATE, START_TIME = 0, 19
+STATE, THREADS, START_TIME = 0, 17, 19
 
 
 class Processes:
@@ -140,12 +140,16 @@ def wait_until_gone(pids: Iterable[int], timeout: float) -> list[int]:
 
 
 def start_time(pid: int) -> str | None:
-    """Return the kernel's start time of a living process, which tells a reused id apart."""
+    """Return the kernel's start time of a living process, which tells a reused id apart.
+
+    A process whose first thread has ended still holds its ports until the last one has.
+    """
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    return None if fields[STATE] in "ZX" else fields[START_TIME]
+    ended = fields[STATE] in "ZX" and int(fields[THREADS]) <= 1
+    return None if ended else fields[START_TIME]
 
 
 def _gone(pid: int) -> bool:

@@ -85,10 +85,9 @@ def _wait_for_account(client: Client, namespace: str) -> None:
 
 @contextmanager
 def _own_control_plane() -> Iterator[Path]:
-    FOLDERS.mkdir(mode=0o700, exist_ok=True)
     _remove_abandoned()
     folder = FOLDERS / f"{os.getpid()}-{uuid.uuid4().hex[:6]}"
-    with _free_ports() as port_base:
+    with free_ports() as port_base:
         settings = Settings(folder, control_plane_only=True, port_base=port_base)
         try:
             cluster.up(settings, Progress(), bound_to_parent=True)
@@ -99,6 +98,7 @@ def _own_control_plane() -> Iterator[Path]:
 
 def _remove_abandoned() -> None:
     """Remove the folders of sessions that were killed; their processes ended with them."""
+    FOLDERS.mkdir(mode=0o700, exist_ok=True)
     for folder in FOLDERS.iterdir():
         pid = folder.name.partition("-")[0]
         if pid.isdigit() and not Path(f"/proc/{pid}").exists():
@@ -106,8 +106,9 @@ def _remove_abandoned() -> None:
 
 
 @contextmanager
-def _free_ports() -> Iterator[int]:
+def free_ports() -> Iterator[int]:
     """Reserve a block of ports against other sessions that look for one at the same time."""
+    FOLDERS.mkdir(mode=0o700, exist_ok=True)
     blocks = list(range(FIRST_PORT, LAST_PORT, PORTS))
     random.shuffle(blocks)
     for base in blocks:

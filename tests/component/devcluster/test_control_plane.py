@@ -1,19 +1,38 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from lightkube import ApiError, Client, KubeConfig
+from lightkube import Client, KubeConfig
 from lightkube.models.core_v1 import Container, PodSpec
 from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.resources.core_v1 import Namespace, Pod
 
-from tests.kit.controlplane import fresh_namespace
+from devcluster import cache
+from tests.kit.controlplane import free_ports, fresh_namespace
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator, Sequence
 
 pytestmark = pytest.mark.cluster
+
+NOBODY = "65534"
+#: The right to read what is root's, since the interpreter and the cache may lie in root's home, and no other.
+READ_ONLY = ("--inh-caps=-all,+dac_read_search", "--ambient-caps=-all,+dac_read_search")
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder of the ordinary user, where that user can reach it."""
+    with tempfile.TemporaryDirectory(prefix="devcluster-") as name:
+        if os.geteuid() == 0:
+            os.chown(name, int(NOBODY), int(NOBODY))
+        yield Path(name)
 
 
 def test_a_pod_is_accepted_in_the_namespace(control_plane: Path, namespace: str) -> None:
@@ -27,11 +46,92 @@ def test_a_pod_is_accepted_in_the_namespace(control_plane: Path, namespace: str)
 def test_the_namespace_is_deleted_after_use(control_plane: Path) -> None:
     with Client(config=KubeConfig.from_file(control_plane)) as client:
         with fresh_namespace(control_plane) as name:
-            assert client.get(Namespace, name).status is not None
+            assert name in _active(client)
+        assert name not in _active(client)
+
+
+def test_an_ordinary_user_has_a_control_plane(folder: Path) -> None:
+    with free_ports() as port_base:
         try:
-            left = client.get(Namespace, name)
-        except ApiError as error:
-            assert error.status.code == 404
-        else:
-            assert left.metadata is not None
-            assert left.metadata.deletionTimestamp
+            started = _devcluster(folder, "up", "--control-plane-only", f"--port-base={port_base}")
+            assert started.returncode == 0, started.stderr
+            assert "cluster ready" in started.stderr
+            status = _devcluster(folder, "status").stdout
+            assert status.count("running") == 4
+            again = _devcluster(folder, "up", "--control-plane-only", f"--port-base={port_base}")
+            assert again.returncode == 0, again.stderr
+            refused = _devcluster(folder, "up", f"--port-base={port_base}")
+            assert (refused.returncode, "other settings" in refused.stderr) == (1, True)
+        finally:
+            stopped = _devcluster(folder, "down")
+        assert stopped.returncode == 0, stopped.stderr
+    assert not (folder / "c").exists()
+    assert not _processes_of(folder)
+
+
+def test_a_control_plane_goes_on_where_it_was_killed(folder: Path) -> None:
+    with free_ports() as port_base:
+        arguments = ("up", "--control-plane-only", f"--port-base={port_base}")
+        try:
+            assert _devcluster(folder, *arguments).returncode == 0
+            kubeconfig = Path(_devcluster(folder, "kubeconfig").stdout.strip())
+            with Client(config=KubeConfig.from_file(kubeconfig)) as client:
+                client.create(Namespace(metadata=ObjectMeta(name="kept")))
+            for pid in _processes_of(folder):
+                os.kill(pid, 9)
+            started = _devcluster(folder, *arguments)
+            assert started.returncode == 0, started.stderr
+            with Client(config=KubeConfig.from_file(kubeconfig)) as client:
+                assert "kept" in _active(client)
+        finally:
+            _devcluster(folder, "down")
+
+
+def test_processes_without_a_folder_are_found_and_ended(folder: Path) -> None:
+    with free_ports() as port_base:
+        arguments = ("up", "--control-plane-only", f"--port-base={port_base}")
+        try:
+            assert _devcluster(folder, *arguments).returncode == 0
+            (folder / "c" / "settings.json").unlink()
+            for file in (folder / "c" / "pids").iterdir():
+                file.unlink()
+            started = _devcluster(folder, *arguments)
+            assert started.returncode == 0, started.stderr
+            assert "Left over from an earlier cluster, removed: " in started.stderr
+        finally:
+            _devcluster(folder, "down")
+    assert not _processes_of(folder)
+
+
+def _active(client: Client) -> set[str]:
+    found = set()
+    for namespace in client.list(Namespace):
+        assert namespace.metadata is not None
+        assert namespace.metadata.name is not None
+        if not namespace.metadata.deletionTimestamp:
+            found.add(namespace.metadata.name)
+    return found
+
+
+def _as_nobody() -> Sequence[str]:
+    if os.geteuid() != 0:
+        return ()
+    return ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", *READ_ONLY)
+
+
+def _devcluster(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [*_as_nobody(), sys.executable, "-m", "devcluster", "--dir", str(folder / "c"), *arguments]
+    environment = {**os.environ, "HOME": str(folder), "AI_MODULES_CACHE": str(cache.root())}
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=120)
+
+
+def _processes_of(folder: Path) -> list[int]:
+    inside = f"{folder}/".encode()
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if inside in (process / "cmdline").read_bytes():
+                found.append(int(process.name))
+        except OSError:
+            continue
+    return found
