@@ -1,0 +1,198 @@
+"""One look at a model: stores, the board of transfers, and what has to be asked for in its stage.
+
+What belongs here: gathering. What does not: judging (``decide``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from aimodels.api.model import RETRY_ANNOTATION
+from aimodels.api.reasons import Phase
+from aimodels.catalog import names
+from aimodels.catalog.reasons import refusal, verdict
+from aimodels.catalog.state import (
+    Cause,
+    JobPhase,
+    Observation,
+    PublicationJob,
+    Published,
+    UploadObjects,
+)
+from aimodels.catalog.transfers import tags_of
+from aimodels.catalog.verify import read_back
+from kubekit.resources import Pod, Secret
+from modelio.registry import NotFound, RegistryError, RegistryUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from aimodels.api.model import AnyModel
+    from aimodels.catalog.names import Key
+    from aimodels.catalog.registry import Registry
+    from aimodels.catalog.slots import Slots
+    from aimodels.catalog.transfers import TransferBoard
+    from kubekit.client import Client
+    from kubekit.resources import Job
+    from kubekit.store import Store
+    from modelio.registry import TransferProgress
+
+#: the worker's exit code for an end that no repetition changes
+PERMANENT_EXIT = 3
+
+
+class Consumers(Protocol):
+    """Who uses a model: answered by delivery, which the catalogue does not know."""
+
+    def __call__(self, kind: str, namespace: str, name: str) -> tuple[str, ...]:
+        """Return the workloads and Pods that use the model, as people write them."""
+        ...
+
+
+class Observer:
+    """Gathers what is known about one model."""
+
+    def __init__(
+        self,
+        client: Client,
+        registry: Registry,
+        board: TransferBoard,
+        slots: Slots,
+        *,
+        models: Mapping[str, Store[AnyModel]],
+        jobs: Store[Job],
+        consumers: Consumers,
+        namespace: str,
+    ) -> None:
+        self._client = client
+        self._registry = registry
+        self._board = board
+        self._slots = slots
+        self._models = models
+        self._jobs = jobs
+        self._consumers = consumers
+        self._namespace = namespace
+
+    def model(self, key: Key) -> AnyModel | None:
+        """Return the model as the informer knows it."""
+        return self._models[key.kind].get(key.namespace, key.name)
+
+    async def observe(self, key: Key, model: AnyModel, now: datetime) -> Observation:
+        """Return what is known about the model; a registry that does not answer is part of it."""
+        status = model.status
+        if model.metadata.deleting:
+            used = status is not None and status.artifact is not None
+            return Observation(model, consumers=self._consumers(*key) if used else ())
+        if refusal(model.spec.source) is not None or _is_settled(model):
+            return Observation(model)
+        try:
+            seen = await self._stage(key, model, now)
+        except RegistryError as error:
+            self._registry.failed(error)
+            if not self._registry.problem:
+                raise
+            return Observation(model, problem=self._registry.problem)
+        self._registry.answered()
+        return seen
+
+    async def _stage(self, key: Key, model: AnyModel, now: datetime) -> Observation:
+        transfers = await self._transfers(model.metadata.uid)
+        tags = tags_of(transfers.values()) if transfers else await self._tags(key)
+        job, published = PublicationJob(JobPhase.ABSENT), None
+        publishing = model.status is not None and model.status.phase == Phase.PUBLISHING
+        if publishing:
+            job = await self._job(model)
+        if names.PUBLISHED_TAG in tags or job.phase is JobPhase.SUCCEEDED:
+            published = await read_back(await self._registry.client(), names.repository(key))
+        return Observation(
+            model,
+            tags=tags,
+            transfers={name: self._board.bytes_of(item) for name, item in transfers.items()},
+            upload=None if publishing else await self._upload(key, model),
+            job=job,
+            published=published if isinstance(published, Published) else None,
+            broken=published if isinstance(published, Cause) else None,
+            queue=self._slots.queue(model, self._all(), self._jobs.list(), now),
+        )
+
+    async def _transfers(self, uid: str) -> Mapping[str, TransferProgress]:
+        if not await self._board.known():
+            raise RegistryUnavailable("the registry does not list its transfers")
+        return self._board.of(uid) or {}
+
+    async def _tags(self, key: Key) -> dict[str, str]:
+        """Ask for the two tags: without a transfer nobody lists them."""
+        client, repository = await self._registry.client(), names.repository(key)
+        found = {}
+        for tag in (names.UPLOAD_TAG, names.PUBLISHED_TAG):
+            try:
+                found[tag] = (await client.get_manifest(repository, tag)).digest
+            except NotFound:
+                continue
+        return found
+
+    async def _upload(self, key: Key, model: AnyModel) -> UploadObjects | None:
+        secret = await self._client.find(
+            Secret, names.upload_secret(key), names.upload_namespace(key, self._namespace)
+        )
+        if secret is None or not owned(secret, model):
+            return None
+        transfer = secret.metadata.annotations.get(names.TRANSFER_ANNOTATION, "")
+        issued = secret.metadata.creation_timestamp
+        if not {"url", "token"} <= secret.data.keys() or issued is None:
+            return None
+        return UploadObjects(transfer, issued)
+
+    async def _job(self, model: AnyModel) -> PublicationJob:
+        status, metadata = model.status, model.metadata
+        if status is None or status.publication is None:
+            return PublicationJob(JobPhase.ABSENT)
+        name = names.publication_job(metadata.uid, metadata.generation, status.publication.attempt)
+        job = self._jobs.get(self._namespace, name)
+        if job is None or job.metadata.deleting:
+            expected = self._slots.expects(metadata.uid, name)
+            return PublicationJob(JobPhase.ACTIVE if expected else JobPhase.ABSENT)
+        self._slots.seen(metadata.uid, name)
+        if job.succeeded:
+            return PublicationJob(JobPhase.SUCCEEDED)
+        if job.failed:
+            return PublicationJob(JobPhase.FAILED, verdict=_verdict(await self._pods(name)))
+        return PublicationJob(JobPhase.ACTIVE, since=job.metadata.creation_timestamp)
+
+    async def _pods(self, job: str) -> list[Pod]:
+        return await self._client.list(
+            Pod, self._namespace, label_selector=f"batch.kubernetes.io/job-name={job}"
+        )
+
+    def _all(self) -> list[AnyModel]:
+        return [model for store in self._models.values() for model in store.list()]
+
+
+def owned(secret: Secret, model: AnyModel) -> bool:
+    """Tell whether the Secret belongs to this life of the model."""
+    return any(owner.uid == model.metadata.uid for owner in secret.metadata.owner_references)
+
+
+def _is_settled(model: AnyModel) -> bool:
+    """Tell whether nothing has to be asked: Ready, or Failed without a wish to begin again."""
+    status = model.status
+    if status is None:
+        return False
+    if status.phase == Phase.READY:
+        return True
+    wish = model.metadata.annotations.get(RETRY_ANNOTATION)
+    outdated = status.observed_generation != model.metadata.generation
+    return outdated or (status.phase == Phase.FAILED and (wish is None or wish == status.observed_retry))
+
+
+def _verdict(pods: list[Pod]) -> Cause | None:
+    """Return the permanent reason that a worker left, if one did; a worker that vanished left none."""
+    for pod in pods:
+        for container in pod.status.container_statuses:
+            ended = container.state.terminated
+            if ended is not None and ended.exit_code == PERMANENT_EXIT:
+                found = verdict(ended.message)
+                if found is not None:
+                    return found
+    return None

@@ -1,0 +1,161 @@
+"""What to do while a model's bytes are checked and stored. Pure."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from aimodels.api.model import RETRY_ANNOTATION, ModelStatus, PublicationStatus
+from aimodels.api.reasons import ModelEvent, Phase, TransferStage
+from aimodels.api.reasons import ModelReason as Reason
+from aimodels.catalog import progress, statuses
+from aimodels.catalog.names import publication_transfer
+from aimodels.catalog.reasons import RETRY_HINT
+from aimodels.catalog.state import (
+    Cause,
+    JobPhase,
+    Note,
+    Plan,
+    RevokeTransfer,
+    RevokeTransfers,
+    StartPublication,
+)
+from opskit.retry import Backoff
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from aimodels.catalog.state import Bytes, Observation
+
+_BACKOFF = Backoff(first=2.0, most=300.0, jitter=0.0)
+#: a publication without a byte for so long fails
+_GIVE_UP = timedelta(hours=24)
+_LOOK = 60.0
+
+_RUNNING = Cause(Reason.PACKAGING, "The file is being read, checked and stored.")
+
+
+def decide(o: Observation, now: datetime) -> Plan:
+    """Queue the publication, start an attempt, follow it, or draw the consequence of its end."""
+    old = o.model.status or ModelStatus()
+    if old.phase != Phase.PUBLISHING:
+        note = Note(ModelEvent.RAW_STAGED, "The upload is complete; it is published next.")
+        return Plan(status=_queued(o, now, None), notes=(note,))
+    publication = old.publication
+    if publication is None:
+        return _start(o, now, 1)
+    if publication.retry_at is not None:
+        wished = o.model.metadata.annotations.get(RETRY_ANNOTATION) != old.observed_retry
+        left = (publication.retry_at - now).total_seconds()
+        if left > 0 and not wished:
+            return Plan(status=_backing_off(o, now, publication), again=left)
+        return _start(o, now, publication.attempt)
+    return _follow(o, now, publication)
+
+
+def failed(o: Observation, now: datetime, cause: Cause) -> Plan:
+    """End the publication: the status first, then what it held."""
+    return Plan(
+        status=statuses.failed(o.model, now, cause),
+        notes=(Note(ModelEvent.PUBLICATION_FAILED, f"{cause.reason}: {cause.message}", warning=True),),
+        afterwards=(RevokeTransfers(),),
+    )
+
+
+def begun_again(o: Observation, now: datetime, publication: PublicationStatus) -> ModelStatus:
+    """Return the status with which a failed publication goes on with the bytes that are there."""
+    return _queued(o, now, publication)
+
+
+def _start(o: Observation, now: datetime, attempt: int) -> Plan:
+    if not o.queue.may_start:
+        old = o.model.status.publication if o.model.status else None
+        return Plan(status=_queued(o, now, old), again=_LOOK)
+    publication = PublicationStatus(attempt=attempt)
+    return Plan(
+        actions=(StartPublication(attempt),),
+        status=_publishing(o, now, _RUNNING, TransferStage.PACKAGING, publication),
+        again=_LOOK,
+    )
+
+
+def _follow(o: Observation, now: datetime, publication: PublicationStatus) -> Plan:
+    job = o.job
+    if job.phase is JobPhase.ABSENT:
+        return Plan(actions=(StartPublication(publication.attempt),), again=_LOOK)
+    if job.phase is JobPhase.FAILED and job.verdict is not None:
+        return failed(o, now, Cause(job.verdict.reason, f"{job.verdict.message} {RETRY_HINT}"))
+    if job.phase is not JobPhase.ACTIVE:
+        return _next_attempt(o, now, publication)
+    moved = _moved(o, publication)
+    since = progress.latest(moved.last_progress if moved else None, job.since) or now
+    quiet = now - since
+    if quiet >= _GIVE_UP:
+        text = f"Nothing moved for {_GIVE_UP.total_seconds() / 3600:.0f} hours. {RETRY_HINT}"
+        return failed(o, now, Cause(Reason.STALLED, text))
+    deadline = progress.stall_deadline(moved.total if moved else None)
+    stalled = ""
+    if quiet >= deadline:
+        why = f": {job.waiting}" if job.waiting else "; the attempt goes on."
+        stalled = f"No byte moved since {since:%Y-%m-%d %H:%M} UTC{why}"
+    return Plan(
+        status=_publishing(
+            o, now, _RUNNING, TransferStage.PACKAGING, publication, moved=moved, stalled=stalled
+        ),
+        again=min(_LOOK, max((deadline - quiet).total_seconds(), 1.0)) if not stalled else _LOOK,
+    )
+
+
+def _next_attempt(o: Observation, now: datetime, publication: PublicationStatus) -> Plan:
+    """A lost worker costs nothing but time: what it journaled is taken over by the next attempt."""
+    delay = _BACKOFF.delay(publication.attempt)
+    following = PublicationStatus(attempt=publication.attempt + 1, retry_at=now + timedelta(seconds=delay))
+    metadata = o.model.metadata
+    return Plan(
+        actions=(
+            RevokeTransfer(publication_transfer(metadata.uid, metadata.generation, publication.attempt)),
+        ),
+        status=_backing_off(o, now, following),
+        again=delay,
+    )
+
+
+def _queued(o: Observation, now: datetime, publication: PublicationStatus | None) -> ModelStatus:
+    position = o.queue.position
+    transfer = progress.transfer_status(
+        TransferStage.QUEUED, None, o.model.status.transfer if o.model.status else None, position=position
+    )
+    told = transfer.queue_position
+    step = Cause(Reason.PENDING, f"The publication waits for a free place; it is number {told} in the queue.")
+    return statuses.publishing(o.model, now, step, transfer=transfer, publication=publication)
+
+
+def _backing_off(o: Observation, now: datetime, publication: PublicationStatus) -> ModelStatus:
+    text = (
+        f"Attempt {publication.attempt - 1} ended early; attempt {publication.attempt} begins at "
+        f"{publication.retry_at:%H:%M:%S} UTC and takes over what is stored."
+    )
+    return _publishing(o, now, Cause(Reason.PUBLISHING, text), TransferStage.PACKAGING, publication)
+
+
+def _publishing(
+    o: Observation,
+    now: datetime,
+    step: Cause,
+    stage: TransferStage,
+    publication: PublicationStatus,
+    *,
+    moved: Bytes | None = None,
+    stalled: str = "",
+) -> ModelStatus:
+    old = o.model.status.transfer if o.model.status else None
+    transfer = progress.transfer_status(stage, moved, old)
+    return statuses.publishing(
+        o.model, now, step, transfer=transfer, publication=publication, stalled=stalled
+    )
+
+
+def _moved(o: Observation, publication: PublicationStatus) -> Bytes | None:
+    metadata = o.model.metadata
+    name = publication_transfer(metadata.uid, metadata.generation, publication.attempt)
+    return (o.transfers or {}).get(name)

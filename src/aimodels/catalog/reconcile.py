@@ -1,0 +1,130 @@
+"""One model, one pass: observe, decide, act, report.
+
+What belongs here: the order of the steps and what an error of our own registry means. What does not: any of
+the steps.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aimodels.api.model import FINALIZER
+from aimodels.api.reasons import ModelEvent, Phase
+from aimodels.api.reasons import ModelReason as Reason
+from aimodels.catalog import statuses
+from aimodels.catalog.decide import decide
+from aimodels.catalog.state import AddFinalizer, Note, RemoveFinalizer
+from kubekit.controller import Again, Done
+from kubekit.errors import Forbidden, Invalid, NeedsUser, NotFound, Transient
+from modelio.registry import RegistryError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from aimodels.api.model import AnyModel
+    from aimodels.catalog.act import Actor
+    from aimodels.catalog.names import Key
+    from aimodels.catalog.observe import Observer
+    from aimodels.catalog.registry import Registry
+    from aimodels.catalog.report import Reporter
+    from aimodels.catalog.state import Action, Plan
+    from kubekit.client import Client
+    from opskit.clock import Clock
+
+_STALE = 0.05
+_WHEN_IN_THE_WAY = 60.0
+_SETTLED = (Phase.READY, Phase.FAILED)
+
+
+class Reconciler:
+    """Reconciles models, one key at a time each."""
+
+    def __init__(
+        self,
+        client: Client,
+        registry: Registry,
+        observer: Observer,
+        actor: Actor,
+        *,
+        reporter: Reporter,
+        clock: Clock,
+    ) -> None:
+        self._client = client
+        self._registry = registry
+        self._observer = observer
+        self._actor = actor
+        self._reporter = reporter
+        self._clock = clock
+        self._judged: dict[Key, str] = {}
+
+    async def reconcile(self, key: Key) -> Done | Again:
+        """Bring one model a step further."""
+        model = self._observer.model(key)
+        if model is None:
+            self._judged.pop(key, None)
+            return Done()
+        if self._judged.get(key) == model.metadata.resource_version:
+            # The informer still shows the version over which we wrote: what it will show is on its way.
+            return Again(_STALE)
+        now = self._clock.now()
+        try:
+            plan = decide(await self._observer.observe(key, model, now), now)
+            await self._carry_out(key, model, plan)
+        except RegistryError as error:
+            await self._tell(key, model, error)
+            raise Transient(Reason.STORAGE_UNAVAILABLE, str(error), retry_after=error.retry_after) from error
+        except NeedsUser as error:
+            note = Note(ModelEvent.PUBLICATION_FAILED, error.message, warning=True)
+            await self._reporter.notes(model, (note,))
+            return Again(_WHEN_IN_THE_WAY)
+        except (NotFound, Invalid, Forbidden) as error:
+            if not _is_overtaken(error):
+                raise
+            raise Transient("Overtaken", str(error)) from error
+        return Done() if plan.again is None else Again(plan.again)
+
+    async def _carry_out(self, key: Key, model: AnyModel, plan: Plan) -> None:
+        seen = model
+        model = await self._act(key, model, plan.actions)
+        version = await self._reporter.status(model, plan.status)
+        if version is not None or model is not seen:
+            self._judged[key] = seen.metadata.resource_version
+        await self._reporter.notes(model, plan.notes)
+        await self._act(key, model, plan.afterwards)
+
+    async def _act(self, key: Key, model: AnyModel, actions: Iterable[Action]) -> AnyModel:
+        for action in actions:
+            await self._actor.act(key, model, action)
+            if isinstance(action, AddFinalizer):
+                model = await self._client.get(
+                    type(model), model.metadata.name, model.metadata.namespace or None
+                )
+            elif isinstance(action, RemoveFinalizer):
+                self._judged.pop(key, None)
+        return model
+
+    async def _tell(self, key: Key, model: AnyModel, error: RegistryError) -> None:
+        """Say on the model that our own registry does not answer, once that has lasted."""
+        self._registry.failed(error)
+        problem, phase = self._registry.problem, model.status.phase if model.status else None
+        if not problem:
+            return
+        now = self._clock.now()
+        if model.metadata.deleting:
+            if FINALIZER not in model.metadata.finalizers:
+                return
+            text = "The deletion waits for the registry."
+            status = statuses.deleting(model, now, Reason.DELETING, text, problem)
+        elif phase in _SETTLED:
+            return
+        else:
+            status = statuses.unavailable(model, now, problem)
+        if await self._reporter.status(model, status) is not None:
+            self._judged[key] = model.metadata.resource_version
+
+
+def _is_overtaken(error: NotFound | Invalid | Forbidden) -> bool:
+    """Tell whether the object, or its namespace, changed or went while we worked."""
+    if isinstance(error, Forbidden):
+        return error.namespace_terminating
+    return isinstance(error, NotFound) or "test failed" in error.message

@@ -1,0 +1,91 @@
+"""The catalogue's client of DMCR: made when the certificates are there, and known to answer or not.
+
+What belongs here: the one client and since when it fails. What does not: what is asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from modelio.registry import GrantSource, Patience, RegistryClient
+from opskit import metrics
+from opskit.logging import logger
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from modelio.registry import RegistryError
+    from opskit.clock import Clock
+
+_LOG = logger(__name__)
+#: failing for so long is told to people; a restart of the registry is shorter
+TOLD_AFTER = 10.0
+
+_UP = metrics.gauge("dmcr_reachable", "1 while the registry answers the catalogue.")
+
+
+class Registry:
+    """DMCR as the catalogue sees it.
+
+    Whatever goes wrong between us and our own store is never a model's fault: after ``TOLD_AFTER`` seconds
+    ``problem`` says it, and every waiting model shows it.
+    """
+
+    def __init__(
+        self, url: str, token_file: Path | None, clock: Clock, *, told: Callable[[], None] = lambda: None
+    ) -> None:
+        self._url = url
+        self._token_file = token_file
+        self._clock = clock
+        self._told = told
+        self._client: RegistryClient | None = None
+        self._made = asyncio.Event()
+        self._failing_since: float | None = None
+        self.problem = ""
+
+    async def client(self) -> RegistryClient:
+        """Return the client, waiting for the certificates if need be."""
+        await self._made.wait()
+        assert self._client is not None  # noqa: S101 - the event says so
+        return self._client
+
+    async def trust(self, tls: ssl.SSLContext | None) -> None:
+        """Talk to the registry with this trust from now on."""
+        old = self._client
+        auth = GrantSource(self._token_file) if self._token_file is not None else None
+        patience = Patience(connect=5.0, stall=15.0, retry=0)
+        self._client = RegistryClient(self._url, tls=tls, auth=auth, patience=patience)
+        self._made.set()
+        if old is not None:
+            await old.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._client is not None:
+            await self._client.close()
+
+    def answered(self) -> None:
+        """Note that the registry did what it was asked."""
+        self._failing_since = None
+        _UP.set(1)
+        if self.problem:
+            self.problem = ""
+            _LOG.info("the registry answers again")
+            self._told()
+
+    def failed(self, error: RegistryError) -> None:
+        """Note that it did not."""
+        now = self._clock.monotonic()
+        if self._failing_since is None:
+            self._failing_since = now
+            _LOG.warning("the registry does not answer", err=error)
+        _UP.set(0)
+        if not self.problem and now - self._failing_since >= TOLD_AFTER:
+            self.problem = (
+                f"The registry of the module does not serve the catalogue ({error}). Everything waits and "
+                "goes on by itself; look at Deployment dmcr and at the store's space and credentials."
+            )
+            self._told()

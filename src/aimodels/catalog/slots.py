@@ -1,0 +1,74 @@
+"""Which publications run, and who is next: at most so many Jobs at once, first come first served.
+
+What belongs here: counting and order. What does not: starting (``act``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aimodels.api.reasons import ConditionType, Phase
+from aimodels.catalog.names import UID_LABEL
+from aimodels.catalog.state import Queue
+from kubekit.conditions import find
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from aimodels.api.model import AnyModel
+    from kubekit.resources import Job
+
+
+class Slots:
+    """The places for publications.
+
+    A Job that was just made counts before the informer shows it: ``begun`` remembers its model until then.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._begun: dict[str, str] = {}
+
+    def begun(self, uid: str, job: str) -> None:
+        """Note that a Job was made for the model."""
+        self._begun[uid] = job
+
+    def expects(self, uid: str, job: str) -> bool:
+        """Tell whether the Job was made and has not been shown by the informer yet."""
+        return self._begun.get(uid) == job
+
+    def seen(self, uid: str, job: str) -> None:
+        """Note that the informer showed the Job, or its end."""
+        if self._begun.get(uid) == job:
+            del self._begun[uid]
+
+    def queue(self, model: AnyModel, models: Iterable[AnyModel], jobs: Iterable[Job], now: datetime) -> Queue:
+        """Return the model's place among those that wait, and how many may begin."""
+        busy = {
+            job.metadata.labels.get(UID_LABEL, "")
+            for job in jobs
+            if not (job.succeeded or job.failed or job.metadata.deleting)
+        } | self._begun.keys()
+        uid = model.metadata.uid
+        waiting = [one for one in models if one.metadata.uid != uid and _waits(one, now, busy)]
+        mine = _turn(model)
+        before = sum(_turn(one) < mine for one in waiting)
+        return Queue(position=before + 1, free=max(0, self._limit - len(busy - {uid})))
+
+
+def _waits(model: AnyModel, now: datetime, busy: set[str]) -> bool:
+    status = model.status
+    if status is None or status.phase != Phase.PUBLISHING or model.metadata.deleting:
+        return False
+    later = status.publication is not None and status.publication.retry_at is not None
+    due = not later or (status.publication.retry_at or now) <= now  # type: ignore[union-attr]
+    return due and model.metadata.uid not in busy
+
+
+def _turn(model: AnyModel) -> tuple[str, str, str]:
+    """Order by when the upload was complete, then by age."""
+    checked = find(model.status.conditions, ConditionType.SOURCE_CHECKED) if model.status else None
+    since = checked.last_transition_time.isoformat() if checked and checked.status == "True" else "~"
+    created = model.metadata.creation_timestamp
+    return since, created.isoformat() if created else "", model.metadata.uid

@@ -1,0 +1,140 @@
+"""The catalogue in a process: informers to keys, keys to the reconciler.
+
+What belongs here: who tells whom. What does not: what is done.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from aimodels.api.model import AnyModel, ClusterModel, Model
+from aimodels.api.reasons import Phase
+from aimodels.catalog import names
+from aimodels.catalog.act import Actor, UploadSettings
+from aimodels.catalog.names import Key
+from aimodels.catalog.observe import Consumers, Observer
+from aimodels.catalog.reconcile import Reconciler
+from aimodels.catalog.report import Reporter
+from aimodels.catalog.slots import Slots
+from aimodels.catalog.transfers import TransferBoard
+from kubekit.apply import Applier
+from kubekit.controller import Controller
+from kubekit.events import Recorder
+from kubekit.manager import Manager, Stage
+from kubekit.queue import KeyedQueue, Priority
+from kubekit.resources import Job
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from aimodels.catalog.job import JobSettings
+    from aimodels.catalog.registry import Registry
+    from kubekit.informer import Informer
+    from kubekit.store import Change, Store
+    from modelio.registry import TransferProgress
+    from opskit.clock import Clock
+
+MANAGER_NAME = "ai-models-catalog"
+_WORKERS = 8
+_BY_UID = "catalog-uid"
+#: phases in which somebody may move bytes
+_MOVING = (Phase.WAIT_FOR_UPLOAD, Phase.PUBLISHING)
+
+
+@dataclass(frozen=True)
+class CatalogSettings:
+    """What the catalogue is told."""
+
+    jobs: JobSettings
+    uploads: UploadSettings
+    most_publications: int = 4
+
+
+class Catalog:
+    """Models of both kinds under one queue."""
+
+    def __init__(
+        self,
+        manager: Manager,
+        settings: CatalogSettings,
+        registry: Registry,
+        consumers: Consumers,
+        clock: Clock,
+    ) -> None:
+        self._queue: KeyedQueue[Key] = KeyedQueue("catalog")
+        self._informers = [_informer(manager, Model), _informer(manager, ClusterModel)]
+        self._jobs = manager.informer(
+            Job,
+            namespace=settings.jobs.namespace,
+            selectors={"labelSelector": f"{names.APP_LABEL}={names.PUBLICATION_APP}"},
+        )
+        self.board = TransferBoard(registry, clock, needed=self._moving, changed=self._transfers_changed)
+        slots = Slots(settings.most_publications)
+        client = manager.client
+        applier = Applier(client, MANAGER_NAME)
+        stores: dict[str, Store[AnyModel]] = {one.store.kind: one.store for one in self._informers}
+        observer = Observer(
+            client,
+            registry,
+            self.board,
+            slots,
+            models=stores,
+            jobs=self._jobs.store,
+            consumers=consumers,
+            namespace=settings.jobs.namespace,
+        )
+        actor = Actor(
+            client, applier, registry, self.board, slots, jobs=settings.jobs, uploads=settings.uploads
+        )
+        reporter = Reporter(applier, Recorder(client, MANAGER_NAME))
+        reconciler = Reconciler(client, registry, observer, actor, reporter=reporter, clock=clock)
+        for informer in self._informers:
+            informer.feed(self._queue, self._model_changed)
+        self._jobs.feed(self._queue, self._job_changed)
+        manager.add_controller(Controller("catalog", self._queue, reconciler.reconcile, workers=_WORKERS))
+        manager.add_task("catalog-transfers", self.board.run, Stage.LEADING)
+
+    def registry_changed(self) -> None:
+        """Look again at everybody who waits for the registry."""
+        for model in self._all():
+            self._queue.add(Key.of(model), Priority.LOW)
+        self.board.wake()
+
+    def _model_changed(self, change: Change[AnyModel]) -> Iterable[Key]:
+        self.board.wake()
+        return [Key.of(change.sides[0])] if change.sides else []
+
+    def _job_changed(self, change: Change[Job]) -> Iterable[Key]:
+        """A Job concerns its model, and its end everybody who waits for a place."""
+        uids = {job.metadata.labels.get(names.UID_LABEL, "") for job in change.sides}
+        keys = [Key.of(model) for uid in uids for model in self._by_uid(uid)]
+        if change.after is None or change.after.succeeded or change.after.failed:
+            keys += [Key.of(model) for model in self._all() if _queued(model)]
+        return keys
+
+    def _transfers_changed(self, items: Iterable[TransferProgress]) -> None:
+        for uid in {names.uid_of(item.id) for item in items} - {None}:
+            for model in self._by_uid(str(uid)):
+                self._queue.add(Key.of(model))
+
+    def _moving(self) -> bool:
+        return any(model.status is not None and model.status.phase in _MOVING for model in self._all())
+
+    def _by_uid(self, uid: str) -> list[AnyModel]:
+        return [model for one in self._informers for model in one.store.by(_BY_UID, uid)]
+
+    def _all(self) -> list[AnyModel]:
+        return [model for one in self._informers for model in one.store.list()]
+
+
+def _informer(manager: Manager, struct: type[AnyModel]) -> Informer[AnyModel]:
+    return manager.informer(struct, indexes={_BY_UID: _uid})
+
+
+def _uid(model: AnyModel) -> tuple[str]:
+    return (model.metadata.uid,)
+
+
+def _queued(model: AnyModel) -> bool:
+    return model.status is not None and model.status.phase == Phase.PUBLISHING
