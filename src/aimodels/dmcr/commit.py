@@ -59,6 +59,19 @@ class Committer:
         if computed is None:
             await self._verify(upload, digest)
         await self.publish(upload, digest, size)
+        if ingest.tailed:
+            await self._engine.store.delete(tail_key(upload.sid))
+
+    async def digest_so_far(self, upload: Upload) -> str | None:
+        """Return the digest of the durable bytes; None when its state was not saved."""
+        session = upload.session
+        if session.digest is not None:
+            return session.digest
+        for algorithm, state in session.hash.items():
+            running = hashing.resume(algorithm, state)
+            if running is not None and await self._add_tail(upload, running):
+                return running.digest()
+        return None
 
     async def publish(self, upload: Upload, digest: str, size: int) -> None:
         """Seal, write the pointer, finish: for an upload whose bytes are whole and checked."""
@@ -79,8 +92,6 @@ class Committer:
         else:
             raise TryAgain(f"the pointer of {digest} changes faster than it can be changed here: try again")
         await self._engine.sessions.write(upload, replace(upload.session, state="done"))
-        if session.tail is not None:
-            await self._engine.store.delete(tail_key(upload.sid))
 
     async def _complete(self, upload: Upload, size: int) -> None:
         """Join the parts; an answer that did not come, or came earlier, is decided by HEAD."""
@@ -120,12 +131,28 @@ class Committer:
     async def _verify(self, upload: Upload, digest: str) -> None:
         """Read the bytes back where the running digest was lost or is of another kind."""
         running = hashing.start(digest.partition(":")[0])
-        loop = asyncio.get_running_loop()
-        async for piece in self._engine.store.read(data_key(upload.session.data or ""), chunk=_READ_CHUNK):
-            await loop.run_in_executor(self._engine.threads, running.update, piece)
+        await self._read_into(running, data_key(upload.session.data or ""))
         if running.digest() != digest:
             await self._engine.sessions.void(upload)
             raise _mismatch(digest, running.digest())
+
+    async def _add_tail(self, upload: Upload, running: hashing.RunningHash) -> bool:
+        """Add the bytes after the last whole part; False when they are not the ones that are named."""
+        tail, key = upload.session.tail, tail_key(upload.sid)
+        if tail is None:
+            return True
+        try:
+            before = await self._engine.store.head(key)
+            await self._read_into(running, key)
+            after = await self._engine.store.head(key)
+        except NoSuchKey:
+            return False
+        return before.etag == after.etag == tail.etag
+
+    async def _read_into(self, running: hashing.RunningHash, key: str) -> None:
+        loop = asyncio.get_running_loop()
+        async for piece in self._engine.store.read(key, chunk=_READ_CHUNK):
+            await loop.run_in_executor(self._engine.threads, running.update, piece)
 
 
 def committed(session: Session, digest: str) -> bool:

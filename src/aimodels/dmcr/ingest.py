@@ -45,6 +45,7 @@ class Ingest:
         self._number = len(upload.session.parts) + 1
         self._whole = self.flight.whole
         self._ended = _ended(upload.session)
+        self.tailed = upload.session.tail is not None
         self._buffer: bytearray | None = None
         self._fill = 0
 

@@ -19,6 +19,7 @@ from aimodels.dmcr import hashing
 from aimodels.dmcr.layout import HashState, Record, Session, data_key, session_id, session_key, tail_key
 from aimodels.dmcr.problems import Conflict, NotFound, TryAgain
 from aimodels.dmcr.swaps import Held, Lost, Swaps
+from aimodels.dmcr.turns import Turns
 
 if TYPE_CHECKING:
     from aimodels.dmcr.blobs import Blobs
@@ -54,6 +55,7 @@ class Sessions:
     """The sessions of one bucket."""
 
     def __init__(self, swaps: Swaps, blobs: Blobs) -> None:
+        self.turns = Turns()
         self._swaps = swaps
         self._blobs = blobs
 
@@ -143,6 +145,8 @@ class Sessions:
             if newest.session.state == "done" and await self._still_there(newest.session):
                 return newest
             if newest.session.state in ("new", "open", "sealed"):
+                if await self.turns.stop(newest.sid):
+                    return None
                 return await self._take_over(newest, opening)
         if newest is not None and newest.session.state in _WRITABLE and not await self.void(newest):
             return None

@@ -1,0 +1,76 @@
+"""The owner's mark: whose bucket this is (section 6 of the protocol).
+
+Reading it is courtesy: a second installation notices early and stays read-only. What protects the roots is
+``Record.owner``, compared in the very swap that would remove one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aimodels.dmcr.layout import OWNER_KEY, OwnerMark
+from aimodels.dmcr.swaps import Lost, Swaps, Unclear, Undecodable
+from objectstore.port import ObjectStoreError
+from opskit import metrics
+from opskit.logging import logger
+
+if TYPE_CHECKING:
+    from aimodels.dmcr.swaps import Held
+
+LOOK_EVERY = 30.0
+_READ_ONLY = metrics.gauge("dmcr_read_only", "1 while the bucket belongs to another installation.")
+_log = logger(__name__)
+
+
+class Ownership:
+    """What the mark said when it was read last; nothing is written before it was read once."""
+
+    def __init__(self, swaps: Swaps, owner: str) -> None:
+        self._swaps = swaps
+        self._owner = owner
+        self.read_only: str | None = "the owner's mark of the bucket was not read yet"
+
+    async def look(self) -> None:
+        """Read the mark; an empty bucket gets ours."""
+        try:
+            trouble = await self._trouble()
+        except (ObjectStoreError, Unclear, Undecodable) as error:
+            _log.warning("owner's mark not readable", err=error)
+            return
+        if trouble != self.read_only:
+            _log.log(
+                *((30, "bucket is read-only here") if trouble else (20, "bucket is ours")),
+                reason=trouble or "",
+            )
+        self.read_only = trouble
+        _READ_ONLY.set(int(trouble is not None))
+
+    async def run(self) -> None:
+        """Look again and again, for ever."""
+        while True:
+            await self._swaps.clock.sleep(LOOK_EVERY)
+            await self.look()
+
+    async def _trouble(self) -> str | None:
+        mark = await self._mark()
+        if mark is None and await self._empty():
+            own = OwnerMark(cluster=self._owner, incarnation=self._swaps.fresh(), since=self._swaps.now())
+            try:
+                mark = await self._swaps.new(OWNER_KEY, own)
+            except Lost:
+                mark = await self._mark()
+        elif mark is None:
+            mark = await self._mark()
+        if mark is None:
+            return f"the bucket holds objects and no {OWNER_KEY}: whose it is must be confirmed by a person"
+        if mark.value.cluster != self._owner:
+            return f"the bucket belongs to installation {mark.value.cluster}, this one is {self._owner}"
+        return None
+
+    async def _mark(self) -> Held[OwnerMark] | None:
+        return await self._swaps.load(OWNER_KEY, OwnerMark)
+
+    async def _empty(self) -> bool:
+        async for _ in self._swaps.store.list(""):
+            return False
+        return True
