@@ -33,13 +33,14 @@ class Failure(click.ClickException):
         )
         self.exit_code = int(code)  # type: ignore[misc] # click reads it from the instance
         self.code = code
-        self.detail = detail
+        context = click.get_current_context(silent=True)
+        verbose = context is not None and context.find_root().params.get("verbose")
+        self.detail = detail if verbose else ""
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Print the sentences to standard error, and what lies behind them with ``-v``."""
         click.echo(f"aictl: {self.message}", file=file, err=True)
-        context = click.get_current_context(silent=True)
-        if self.detail and context and context.find_root().params.get("verbose"):
+        if self.detail:
             click.echo(self.detail, file=file, err=True)
 
 

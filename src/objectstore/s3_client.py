@@ -68,7 +68,7 @@ def make_client(settings: S3Settings) -> S3Client:
         "s3",
         region_name=settings.region,
         endpoint_url=settings.endpoint or None,
-        verify=str(settings.ca_file) if settings.ca_file else None,
+        verify=str(settings.ca_file) if settings.ca_file and settings.ca_file.exists() else None,
         config=Config(
             signature_version="s3v4",
             s3={

@@ -10,7 +10,8 @@ class S3Settings(msgspec.Struct, frozen=True):
 
     ``credentials_directory`` is a mounted Secret with the files ``accessKey`` and ``secretKey``, read again
     when they change, so that new keys work without a restart; else ``access_key`` and ``secret_key`` serve.
-    An ``http`` endpoint gets its payloads signed, since nothing else protects them.
+    A ``ca_file`` that is not there leaves the public authorities. An ``http`` endpoint gets its payloads
+    signed, since nothing else protects them.
     """
 
     __secret_fields__ = ("access_key", "secret_key")

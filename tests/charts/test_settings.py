@@ -84,9 +84,16 @@ def test_with_artifacts_the_store_is_the_bucket() -> None:
     assert (
         helm.environment(_container(objects, "ai-models-controller"))["AI_MODELS_EVALUATION_STORE"] == "false"
     )
-    sources = _volume(objects, "dmcr", "s3")["projected"]["sources"]
-    assert [source["secret"]["name"] for source in sources] == ["s3-keys", "s3-ca"]
+    keys, authority = _volume(objects, "dmcr", "s3")["projected"]["sources"]
+    assert (keys["secret"]["name"], authority["secret"]["name"]) == ("s3-keys", "s3-ca")
+    assert "optional" not in keys["secret"] | authority["secret"]
     assert not [key for key in variables if "SECRET" in key or "ACCESS" in key]
+
+
+def test_the_authority_of_the_bucket_may_lie_beside_its_credentials() -> None:
+    _, authority = _volume(helm.render({"artifacts": S3}), "dmcr", "s3")["projected"]["sources"]
+    item = {"key": "ca.crt", "path": "ca.crt"}
+    assert authority["secret"] == {"name": "s3-keys", "items": [item], "optional": True}
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from devcluster.progress import Progress
 
 CHART = Path(__file__).parents[2] / "modules" / "ai-models"
 NAMESPACE = "d8-ai-models"
+OLDEST = "1.30.0"
 POD_KINDS = {"Deployment", "StatefulSet", "DaemonSet", "Job"}
 
 Manifest = dict[str, Any]
@@ -67,7 +68,8 @@ def _render(values: str, chart: Path, api_versions: tuple[str, ...]) -> tuple[Ma
         file.write(values)
         file.flush()
         served = [word for version in api_versions for word in ("--api-versions", version)]
-        text = helm("template", "ai-models", str(chart), "-n", NAMESPACE, "-f", file.name, *served)
+        where = ("-n", NAMESPACE, "--kube-version", OLDEST)
+        text = helm("template", "ai-models", str(chart), *where, "-f", file.name, *served)
     return tuple(one for one in yaml.load_all(text, Loader=yaml.CSafeLoader) if one)
 
 
