@@ -28,6 +28,8 @@ MODEL_ANNOTATION = f"{GROUP}/model"
 
 UPLOAD_TAG, PUBLISHED_TAG = "upload", "published"
 
+#: with what the ids of our transfers begin
+TRANSFERS = ("upload-", "publish-")
 _UPLOAD = re.compile(r"upload-(?P<uid>.+)-g(?P<generation>\d+)-(?P<serial>[0-9a-z]+)\Z")
 _PUBLICATION = re.compile(r"publish-(?P<uid>.+)-g(?P<generation>\d+)-a(?P<attempt>\d+)\Z")
 

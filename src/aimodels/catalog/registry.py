@@ -34,17 +34,19 @@ class Registry:
     ``problem`` says it, and every waiting model shows it.
     """
 
-    def __init__(
-        self, url: str, token_file: Path | None, clock: Clock, *, told: Callable[[], None] = lambda: None
-    ) -> None:
+    def __init__(self, url: str, token_file: Path | None, clock: Clock) -> None:
         self._url = url
         self._token_file = token_file
         self._clock = clock
-        self._told = told
+        self._listeners: list[Callable[[], None]] = []
         self._client: RegistryClient | None = None
         self._made = asyncio.Event()
         self._failing_since: float | None = None
         self.problem = ""
+
+    def tell(self, listener: Callable[[], None]) -> None:
+        """Call the listener whenever ``problem`` comes or goes."""
+        self._listeners.append(listener)
 
     async def client(self) -> RegistryClient:
         """Return the client, waiting for the certificates if need be."""
@@ -74,7 +76,7 @@ class Registry:
         if self.problem:
             self.problem = ""
             _LOG.info("the registry answers again")
-            self._told()
+            self._tell()
 
     def failed(self, error: RegistryError) -> None:
         """Note that it did not."""
@@ -88,4 +90,8 @@ class Registry:
                 f"The registry of the module does not serve the catalogue ({error}). Everything waits and "
                 "goes on by itself; look at Deployment dmcr and at the store's space and credentials."
             )
-            self._told()
+            self._tell()
+
+    def _tell(self) -> None:
+        for listener in self._listeners:
+            listener()

@@ -7,6 +7,7 @@ means (``decide``).
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aimodels.catalog.names import is_upload, uid_of
@@ -25,6 +26,18 @@ PERIOD = 1.0
 _FRESHNESS = 0.4
 
 
+@dataclass(frozen=True)
+class _Reader:
+    prefixes: tuple[str, ...]
+    needed: Callable[[], bool]
+    changed: Callable[[Iterable[TransferProgress]], None]
+
+    def tell(self, items: Iterable[TransferProgress]) -> None:
+        concerned = [item for item in items if item.id.startswith(self.prefixes)]
+        if concerned:
+            self.changed(concerned)
+
+
 class TransferBoard:
     """The newest snapshot of all transfers.
 
@@ -32,24 +45,26 @@ class TransferBoard:
     that nobody acts on what is older than their own act.
     """
 
-    def __init__(
-        self,
-        registry: Registry,
-        clock: Clock,
-        *,
-        needed: Callable[[], bool],
-        changed: Callable[[Iterable[TransferProgress]], None],
-    ) -> None:
+    def __init__(self, registry: Registry, clock: Clock) -> None:
         self._registry = registry
         self._clock = clock
-        self._needed = needed
-        self._changed = changed
+        self._readers: list[_Reader] = []
         self._items: dict[str, TransferProgress] | None = None
         self._speeds: dict[str, float] = {}
         self._touched: dict[str, tuple[float, TransferProgress | None]] = {}
         self._polled = 0.0
         self._wanted = asyncio.Event()
         self._polling = asyncio.Lock()
+
+    def watch(
+        self,
+        prefixes: tuple[str, ...],
+        *,
+        needed: Callable[[], bool],
+        changed: Callable[[Iterable[TransferProgress]], None],
+    ) -> None:
+        """Poll while ``needed`` says so, and tell changes of the transfers that begin with a prefix."""
+        self._readers.append(_Reader(prefixes, needed, changed))
 
     async def known(self) -> bool:
         """Return whether there is a snapshot, after having tried to take one."""
@@ -63,6 +78,10 @@ class TransferBoard:
         if self._items is None:
             return None
         return {name: item for name, item in self._items.items() if uid_of(name) == uid}
+
+    def get(self, name: str) -> TransferProgress | None:
+        """Return one transfer as last seen; None when it is not on or nothing was seen yet."""
+        return None if self._items is None else self._items.get(name)
 
     def bytes_of(self, item: TransferProgress) -> Bytes:
         """Return how far a transfer is; a publication is as far as it has read its source."""
@@ -92,7 +111,7 @@ class TransferBoard:
     async def run(self) -> None:
         """Poll for ever, resting while nobody needs it."""
         while True:
-            if not self._needed():
+            if not any(reader.needed() for reader in self._readers):
                 self._items = None
                 self._wanted.clear()
                 await self._wanted.wait()
@@ -130,8 +149,8 @@ class TransferBoard:
         differing = [item for name, item in items.items() if old.get(name) != item]
         gone = [item for name, item in old.items() if name not in items]
         self._items, self._polled = items, began
-        if differing or gone:
-            self._changed([*differing, *gone])
+        for reader in self._readers:
+            reader.tell([*differing, *gone])
 
     def _speed(self, name: str, before: TransferProgress, item: TransferProgress, elapsed: float) -> float:
         new = max(0, self.bytes_of(item).moved - self.bytes_of(before).moved) / max(elapsed, 0.001)

@@ -69,7 +69,8 @@ class Catalog:
             namespace=settings.jobs.namespace,
             selectors={"labelSelector": f"{names.APP_LABEL}={names.PUBLICATION_APP}"},
         )
-        self.board = TransferBoard(registry, clock, needed=self._moving, changed=self._transfers_changed)
+        self.board = TransferBoard(registry, clock)
+        self.board.watch(names.TRANSFERS, needed=self._moving, changed=self._transfers_changed)
         slots = Slots(settings.most_publications)
         client = manager.client
         applier = Applier(client, MANAGER_NAME)

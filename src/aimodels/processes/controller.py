@@ -1,0 +1,74 @@
+"""``ai-models-controller``: the controllers of models and of their delivery, and a listener for health only.
+
+What belongs here: putting the parts together. What does not: any of them.
+"""
+
+from __future__ import annotations
+
+import socket
+
+import uvloop
+from starlette.applications import Starlette
+
+from aimodels.catalog.act import UploadSettings
+from aimodels.catalog.bootstrap import TRUST, Bootstrap, BootstrapSettings
+from aimodels.catalog.job import JobSettings
+from aimodels.catalog.registry import Registry
+from aimodels.catalog.wiring import Catalog, CatalogSettings
+from aimodels.processes.settings import ControllerSettings
+from kubekit.certs import Policy
+from kubekit.client import Client, connect
+from kubekit.lease import Lease
+from kubekit.manager import Manager, Stage
+from opskit import logging, settings
+from opskit.clock import Clock, SystemClock
+from webkit import health
+from webkit.server import serve
+
+NAME = "ai-models-controller"
+
+
+def build(client: Client, given: ControllerSettings, clock: Clock, *, lease: Lease | None) -> Manager:
+    """Return the process, ready to run."""
+    manager = Manager(client, lease=lease)
+    registry = Registry(given.dmcr_url, given.dmcr_token_file, clock)
+    bootstrap = Bootstrap(
+        client,
+        registry,
+        BootstrapSettings(
+            given.namespace, given.public_upload_url, Policy(leaf_validity=given.certificate_validity)
+        ),
+        clock,
+    )
+    jobs = JobSettings(given.namespace, given.image, given.dmcr_url, TRUST, given.log_level)
+    uploads = UploadSettings(given.public_upload_url, bootstrap.bundle)
+    catalog = Catalog(
+        manager,
+        CatalogSettings(jobs, uploads, given.max_publications),
+        registry,
+        consumers=lambda _kind, _namespace, _name: (),
+        clock=clock,
+    )
+    registry.tell(catalog.registry_changed)
+    manager.add_task("bootstrap", bootstrap.run, Stage.LEADING)
+    manager.add_task("health", lambda: _health(manager, given.health_port), Stage.START)
+    return manager
+
+
+async def _health(manager: Manager, port: int) -> None:
+    checks = health.routes(live={"controller": manager.live}, ready={"controller": manager.ready})
+    await serve(Starlette(routes=checks), port=port)
+
+
+async def main() -> None:
+    """Run until SIGTERM."""
+    given = settings.load(ControllerSettings, prefix="AI_MODELS_")
+    logging.configure(NAME, given.log_level)
+    logging.logger(__name__).info("starting", **settings.describe(given))
+    async with connect() as client:
+        lease = Lease(client, given.namespace, NAME, socket.gethostname())
+        await build(client, given, SystemClock(), lease=lease).run()
+
+
+if __name__ == "__main__":
+    uvloop.run(main())

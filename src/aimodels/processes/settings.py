@@ -1,0 +1,37 @@
+"""Settings of the control-plane processes, from variables that begin with AI_MODELS_."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import msgspec
+
+from aimodels.api.model import MODULE_NAMESPACE
+
+
+class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``ai-models-controller`` is told."""
+
+    image: str
+    namespace: str = MODULE_NAMESPACE
+    log_level: str = "info"
+    dmcr_url: str = "https://dmcr.d8-ai-models.svc:443"
+    #: projected token with the audience of DMCR; without one DMCR is asked without grants
+    dmcr_token_file: Path | None = Path("/var/run/secrets/ai-models/dmcr-token")
+    public_upload_url: str = ""
+    shared_pvc_storage_class: str = ""
+    max_publications: int = 4
+    max_copies: int = 2
+    evaluation_store: bool = False
+    health_port: int = 8081
+    #: life of the certificates, as an ISO 8601 duration: shortened to watch a renewal
+    certificate_validity: timedelta = timedelta(days=90)
+
+
+class ApiSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``ai-models-api`` is told."""
+
+    namespace: str = MODULE_NAMESPACE
+    log_level: str = "info"
+    port: int = 8080
+    tls_cert_file: Path = Path("/etc/ai-models/tls/tls.crt")
+    tls_key_file: Path = Path("/etc/ai-models/tls/tls.key")
