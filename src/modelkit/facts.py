@@ -111,6 +111,10 @@ class FactSheet:
         known = self._known.get(name)
         return known[0] if known else None
 
+    def is_exact(self, name: str) -> bool:
+        """Say whether a fact was read from the artifact."""
+        return name in self._known and self._known[name][1] is Confidence.EXACT
+
     def publish(self, model_format: str) -> ModelFacts:
         """Return the public facts."""
         public = {name: known for name, known in self._known.items() if known[1] in PUBLIC}

@@ -67,7 +67,7 @@ def file_path(path: str) -> str:
     or 32 levels, and the directory that delivery keeps for itself.
     """
     if any(unicodedata.category(character) in {"Cc", "Cs"} for character in path):
-        raise BadName(f"{_shown(path)} has control characters; rename the file")
+        raise BadName(f"{_shown(path)} has control characters or is no UTF-8; rename the file")
     composed = unicodedata.normalize("NFC", path).replace("\\", "/")
     components = [part for part in composed.split("/") if part not in {"", "."}]
     if not components:

@@ -7,7 +7,11 @@ a file inside a tar, is one again.
 from __future__ import annotations
 
 import os
+import stat
+from collections.abc import Callable, Mapping
 from typing import Protocol
+
+from modelkit.errors import NotAModel
 
 
 class RangeReader(Protocol):
@@ -37,12 +41,15 @@ class MemoryReader:
         return self._data[offset : offset + length]
 
 
-class FileReader:
-    """A local file, opened by its descriptor, read without moving its position."""
+class LocalFile:
+    """A regular local file; it is opened for each read, so that a thousand of them hold no descriptors."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
-        self._size = os.fstat(self._descriptor).st_size
+    def __init__(self, path: str) -> None:
+        self._path = path
+        status = os.stat(path)  # noqa: PTH116 - start-up time
+        if not stat.S_ISREG(status.st_mode):
+            raise NotAModel(path, "is no regular file")
+        self._size = status.st_size
 
     @property
     def size(self) -> int:
@@ -51,17 +58,17 @@ class FileReader:
 
     def read_at(self, offset: int, length: int) -> bytes:
         """Return up to ``length`` bytes from ``offset``; a short read of the system is continued."""
-        data = os.pread(self._descriptor, length, offset)
-        while len(data) < length and offset + len(data) < self._size:
-            more = os.pread(self._descriptor, length - len(data), offset + len(data))
-            if not more:
-                break
-            data += more
+        descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
+        try:
+            data = os.pread(descriptor, length, offset)
+            while len(data) < length and offset + len(data) < self._size:
+                more = os.pread(descriptor, length - len(data), offset + len(data))
+                if not more:
+                    break
+                data += more
+        finally:
+            os.close(descriptor)
         return data
-
-    def close(self) -> None:
-        """Give the descriptor back."""
-        os.close(self._descriptor)
 
 
 class Slice:
@@ -81,3 +88,16 @@ class Slice:
         """Return up to ``length`` bytes from ``offset``, never beyond the slice."""
         length = min(length, self._size - offset)
         return self._inside.read_at(self.start + offset, length) if length > 0 else b""
+
+
+#: files of a model by path, each opened when it is needed
+Files = Mapping[str, Callable[[], RangeReader]]
+
+
+def read_small(files: Files, path: str, limit: int) -> bytes | None:
+    """Return a file's bytes, nothing when it is not there or longer than ``limit``."""
+    opener = files.get(path)
+    if opener is None:
+        return None
+    reader = opener()
+    return reader.read_at(0, reader.size) if reader.size <= limit else None

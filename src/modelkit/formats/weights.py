@@ -1,0 +1,178 @@
+"""What the tensors of a checkpoint add up to: bytes by type, parameters behind packed weights, shared copies.
+
+Tensors are tallied one by one as a header streams past, so a million of them cost no memory. What a packed
+tensor stands for depends on the quantization; so the tally keeps sums per kind of tensor, and the answer is
+worked out from those at the end.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from modelkit.formats.quantization import Quantization
+
+#: companions of quantized weights: they carry no parameter of the model
+_HELPERS = frozenset(
+    [
+        *("qzeros", "g_idx", "weight_scale", "weight_scale_inv", "weight_scale_2", "weight_scales"),
+        *("weight_zero_point", "weight_g_idx", "weight_shape", "weight_global_scale", "weight_packed_shape"),
+        *(
+            "input_scale",
+            "input_global_scale",
+            "input_scale_inv",
+            "output_scale",
+            "k_scale",
+            "v_scale",
+            "q_scale",
+        ),
+        *("prob_scale", "SCB", "weight_format", "absmax", "nested_absmax", "quant_map", "nested_quant_map"),
+        *("bitsandbytes__nf4", "bitsandbytes__fp4", "activation_scale"),
+    ]
+)
+#: names that mean a helper only beside packed weights
+_HELPERS_WHEN_PACKED = frozenset(
+    ["scales", "biases", "scale", "zero", "zeros", "suh", "svh", "su", "sv", "_scales", "meta", "scale_inv"]
+)
+#: tensors that are computed from the configuration, no parameters
+_BUFFERS = frozenset(["position_ids", "num_batches_tracked", "inv_freq", "masked_bias"])
+_PACKED = frozenset(["qweight", "weight_packed", "W_q", "trellis", "_blocks"])
+_OPAQUE = frozenset(["q_weight", "codes", "codebooks", "bitmask", "compressed", "indices", "_data", "tlut"])
+_PLAIN = frozenset(["weight", "bias"])
+_NAMED = _HELPERS | _HELPERS_WHEN_PACKED | _BUFFERS | _PACKED | _OPAQUE | _PLAIN
+
+_HEADS = (
+    *("lm_head.weight", "embed_out.weight", "proj_out.weight", "cls.predictions.decoder.weight"),
+    *("lm_head.decoder.weight", "predictions.decoder.weight", "generator_lm_head.weight", "decoder.weight"),
+    *("vocab_projector.weight", "lm_head.linear.weight", "output_projection.weight"),
+)
+_EMBEDDINGS = (
+    *(
+        "embed_tokens.weight",
+        "wte.weight",
+        "word_embeddings.weight",
+        "embed_in.weight",
+        "tok_embeddings.weight",
+    ),
+    *("shared.weight", "embeddings.weight", "embedding.weight", "embeddings.tok_embeddings.weight"),
+)
+_MATRIX = 2
+_FUSED_EXPERTS = 3
+
+
+class Kind(NamedTuple):
+    """Tensors that count alike."""
+
+    dtype: str
+    name: str
+    routed: bool
+
+
+class Weights:
+    """Sums over the tensors of one model."""
+
+    def __init__(self, experts: int | None = None) -> None:
+        self._experts = experts or 0
+        self._elements: dict[Kind, int] = {}
+        self._heads: list[tuple[str, tuple[int, ...]]] = []
+        self._embeddings: list[tuple[str, tuple[int, ...]]] = []
+        self.dtype_bytes: dict[str, int] = {}
+        self.tensor_count = 0
+
+    def add(self, name: str, dtype: str, shape: tuple[int, ...], elements: int, size: int) -> None:
+        """Count one tensor."""
+        self.tensor_count += 1
+        self.dtype_bytes[dtype] = self.dtype_bytes.get(dtype, 0) + size
+        last = name.rpartition(".")[2]
+        if last not in _NAMED:
+            last = "_" + last.rpartition("_")[2] if last.endswith(("_blocks", "_scales")) else ""
+        elif last == "trellis":
+            elements = shape[0] * shape[1] * 256 if len(shape) == _FUSED_EXPERTS else elements
+        elif last == "weight" and len(shape) == _MATRIX:
+            self._note_vocabulary(name, shape)
+        routed = ".experts." in name or (len(shape) == _FUSED_EXPERTS and shape[0] == self._experts > 1)
+        kind = Kind(dtype, last, routed)
+        self._elements[kind] = self._elements.get(kind, 0) + elements
+
+    def _note_vocabulary(self, name: str, shape: tuple[int, ...]) -> None:
+        limit = 16  # more are no vocabularies
+        if name.endswith(_HEADS) and len(self._heads) < limit:
+            self._heads.append((name, shape))
+        elif name.endswith(_EMBEDDINGS) and len(self._embeddings) < limit:
+            self._embeddings.append((name, shape))
+
+    @property
+    def has_head(self) -> bool:
+        """Say whether an output projection is stored."""
+        return bool(self._heads)
+
+    @property
+    def vocabulary(self) -> int | None:
+        """Rows of the largest input embedding, nothing when none is stored."""
+        return max((shape[0] for _, shape in self._embeddings), default=0) or None
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of all tensors."""
+        return sum(self.dtype_bytes.values())
+
+    def packed(self) -> bool:
+        """Say whether any tensor holds weights that are packed or quantized by their form."""
+        return any(
+            kind.name in _PACKED or kind.name in _OPAQUE or _is_helper_of_bits(kind)
+            for kind in self._elements
+        )
+
+    def parameters(self, quantization: Quantization, *, tied: bool | None) -> tuple[int, int] | None:
+        """Return parameters in all and those in routed experts; nothing when packing hides them."""
+        if quantization.hides_shapes:
+            return None
+        packed = self.packed() or quantization.packs_plain_weights
+        total = routed = 0
+        for kind, elements in self._elements.items():
+            if (
+                kind.name in _HELPERS
+                or kind.name in _BUFFERS
+                or (packed and kind.name in _HELPERS_WHEN_PACKED)
+            ):
+                continue
+            values = _values(kind, elements, quantization)
+            if values is None:
+                return None
+            total += values
+            routed += values if kind.routed else 0
+        return total - self._copies(tied=tied), routed
+
+    def _copies(self, *, tied: bool | None) -> int:
+        """Return the elements of embeddings that are stored a second time."""
+        copies = 0
+        shared = {shape for name, shape in self._embeddings if name.endswith("shared.weight")}
+        for name, shape in self._embeddings:
+            if shape in shared and not name.endswith("shared.weight"):
+                copies += shape[0] * shape[1]
+        if tied:
+            known = {shape for _, shape in self._embeddings}
+            copies += sum(shape[0] * shape[1] for _, shape in self._heads if shape in known)
+        return copies
+
+
+def _is_helper_of_bits(kind: Kind) -> bool:
+    return kind.name in {"absmax", "SCB", "weight_scale_2", "bitsandbytes__nf4", "bitsandbytes__fp4"}
+
+
+def _values(kind: Kind, elements: int, quantization: Quantization) -> int | None:
+    """Return how many parameters the elements stand for."""
+    if kind.name in _OPAQUE:
+        return None if quantization.method else elements
+    bits = quantization.bits
+    words = kind.name == "weight" and kind.dtype == "U32" and quantization.method == "mlx"
+    if words or kind.name in {"qweight", "weight_packed", "W_q"}:
+        width = {"I32": 32, "U32": 32, "U8": 8, "I8": 8, "I16": 16, "I64": 64}.get(kind.dtype)
+        if kind.name == "weight_packed" and kind.dtype == "U8":
+            bits = 4
+        return elements * width // bits if width and bits else None
+    if kind.name == "_blocks" and kind.dtype == "U8":
+        return 2 * elements
+    if kind.name == "weight" and kind.dtype in {"U8", "I8"}:
+        return elements * quantization.values_per_byte
+    return elements
