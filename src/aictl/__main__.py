@@ -6,11 +6,11 @@ Commands are imported when they are used: ``aictl inspect`` needs no cluster and
 from __future__ import annotations
 
 import importlib
-from importlib import metadata
 
 import click
 
 _COMMANDS = {
+    "inspect": "aictl.inspect:inspect",
     "models": "aictl.commands:models",
     "retry": "aictl.commands:retry",
     "upload": "aictl.commands:upload",
@@ -38,7 +38,7 @@ class _Group(click.Group):
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(metadata.version("ai-modules"), prog_name="aictl")
+@click.version_option(package_name="ai-modules", prog_name="aictl")
 @click.option("-q", "--quiet", is_flag=True, help="Say the result alone.")
 @click.option("-v", "--verbose", is_flag=True, help="Say what lies behind an error.")
 def main(*, quiet: bool, verbose: bool) -> None:

@@ -55,11 +55,11 @@ def inspect_files(files: Files) -> Inspection:
     """
     found = policy.detect_format(files.keys())
     kept = {path: files[path] for path in files if policy.action(found, path) is Action.KEEP}
+    if found is Format.GGUF:
+        return inspect_gguf(kept)
     sheet = FactSheet()
     template_path = None
-    if found is Format.GGUF:
-        template_path = _learn_gguf(sheet, kept)
-    elif found is Format.SAFETENSORS:
+    if found is Format.SAFETENSORS:
         from modelkit.formats import checkpoint  # noqa: PLC0415 - GGUF files start up without it
 
         template_path = checkpoint.learn(sheet, kept)
@@ -68,6 +68,19 @@ def inspect_files(files: Files) -> Inspection:
 
         diffusers.learn(sheet, kept)
     return Inspection(found, sheet.publish(found), template_path if sheet.value("chat_template") else None)
+
+
+def inspect_gguf(files: Files) -> Inspection:
+    """Look at one GGUF model, whatever its files are called.
+
+    Raises:
+        NotAModel: as for ``inspect_files``.
+    """
+    sheet = FactSheet()
+    template_path = _learn_gguf(sheet, files)
+    return Inspection(
+        Format.GGUF, sheet.publish(Format.GGUF), template_path if sheet.value("chat_template") else None
+    )
 
 
 def inspect_tensors(files: Files) -> Inspection:
