@@ -41,11 +41,22 @@ class Gateway:
     head_faults: list[Answer] = field(default_factory=list)
     ranges: list[str] = field(default_factory=list)
     url: str = ""
+    _met: bool = False
+
+    async def is_received(self) -> bool:
+        """Tell whether the whole file arrived."""
+        return self.received
+
+    async def was_busy(self) -> bool:
+        """Tell whether a HEAD met one of the last faults."""
+        return self._met
 
     async def head(self, request: web.Request) -> web.Response:
         self._check(request)
         if self.head_faults:
-            return _response(self.head_faults.pop(0))
+            answer = self.head_faults.pop(0)
+            self._met = answer[0] >= 400
+            return _response(answer)
         if self.received:
             return web.Response(status=409)
         headers = {"Upload-Offset": str(len(self.held))}

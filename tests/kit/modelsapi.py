@@ -1,0 +1,136 @@
+"""The models' API on a real API server: its CRDs, users with few rights, and a catalogue played by a test."""
+
+from __future__ import annotations
+
+import base64
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import yaml
+
+from kubekit.client import Client, connect
+from kubekit.resources import CUSTOM_RESOURCE_DEFINITION, custom
+from kubekit.resources.meta import Resource, resource
+from tests.kit.eventually import eventually
+from tests.kit.helm import CHART
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from aimodels.api.model import AnyModel
+
+_BINDING = custom("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings")
+
+
+@resource(
+    "apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
+)
+class _Definition(Resource, frozen=True, kw_only=True):
+    status: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+async def install_definitions(client: Client) -> None:
+    """Apply the chart's CRDs and wait until their objects can be written."""
+    for file in sorted((CHART / "templates/crds").glob("*.yaml")):
+        manifest = yaml.safe_load(file.read_text())
+        name = manifest["metadata"]["name"]
+        await client.patch(
+            CUSTOM_RESOURCE_DEFINITION, name, manifest, content="apply", field_manager="tests", force=True
+        )
+        await eventually(partial(_established, client, name))
+
+
+async def _established(client: Client, name: str) -> bool:
+    conditions = (await client.get(_Definition, name)).status.get("conditions", [])
+    return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
+
+
+async def user(
+    kubeconfig: Path, namespace: str, name: str, rules: Sequence[dict[str, Any]], into: Path
+) -> Path:
+    """Make a ServiceAccount that may do what the rules say in the namespace; return its kubeconfig."""
+    async with connect(kubeconfig) as client:
+        place = {"namespace": namespace, "name": name}
+        await client.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": place})
+        role = {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "Role",
+            "metadata": place,
+            "rules": list(rules),
+        }
+        await client.create(role)
+        subjects = [{"kind": "ServiceAccount", **place}]
+        reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}
+        await client.create(
+            {
+                "apiVersion": "rbac.authorization.k8s.io/v1",
+                "kind": "RoleBinding",
+                "metadata": place,
+                "roleRef": reference,
+                "subjects": subjects,
+            },
+            kind=_BINDING,
+        )
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
+        request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+        token = msgspec.json.decode(await client.request("POST", path, body=request))["status"]["token"]
+    return _write_config(kubeconfig, namespace, name, token, into)
+
+
+def _write_config(kubeconfig: Path, namespace: str, name: str, token: str, into: Path) -> Path:
+    config = yaml.safe_load(kubeconfig.read_text())
+    (context,) = [one for one in config["contexts"] if one["name"] == config["current-context"]]
+    context["context"] |= {"user": name, "namespace": namespace}
+    config["users"] = [{"name": name, "user": {"token": token}}]
+    target = into / f"{name}.kubeconfig"
+    target.write_text(yaml.safe_dump(config))
+    return target
+
+
+class Catalogue:
+    """Writes into a model's status what the controllers would."""
+
+    def __init__(self, client: Client, kind: type[AnyModel], name: str, namespace: str | None) -> None:
+        self._client, self._kind, self._name, self._namespace = client, kind, name, namespace
+
+    async def appeared(self) -> AnyModel:
+        """Wait until the model exists and return it."""
+        find = partial(self._client.find, self._kind, self._name, self._namespace)
+        found = await eventually(find)
+        assert found
+        return found
+
+    async def issue_upload(self, secret: str, namespace: str, **values: str) -> None:
+        """Make the upload's Secret and tell its name."""
+        data = {
+            key.replace("_", "."): base64.b64encode(value.encode()).decode() for key, value in values.items()
+        }
+        metadata = {"name": secret, "namespace": namespace}
+        await self._client.create({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data})
+        await self.tell(
+            "WaitForUpload", "WaitingForUserUpload", "Upload the file.", upload={"secretName": secret}
+        )
+
+    async def tell(self, phase: str, reason: str, message: str, **status: Any) -> None:
+        """Set phase, the condition Ready, and whatever else is given; None removes a field."""
+        model = await self.appeared()
+        condition = {
+            "type": "Ready",
+            "status": "True" if phase == "Ready" else "False",
+            "reason": reason,
+            "message": message,
+            "lastTransitionTime": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+        body = {
+            "observedGeneration": model.metadata.generation,
+            "phase": phase,
+            "conditions": [condition],
+            "observedSource": {},
+            **status,
+        }
+        await self._client.patch(
+            self._kind, self._name, {"status": body}, namespace=self._namespace, subresource="status"
+        )
