@@ -126,7 +126,7 @@ class Actor:
             service_account=f"{self._jobs.namespace}/{GATEWAY}",
             repository=names.repository(key),
             purpose="upload",
-            pod_prefix=f"{GATEWAY}-",
+            pod_prefix=GATEWAY,
             actions=("pull", "push"),
             token_hash=hashlib.sha256(token.encode()).hexdigest(),
         )

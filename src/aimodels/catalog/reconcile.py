@@ -13,6 +13,7 @@ from aimodels.api.reasons import ModelEvent, Phase
 from aimodels.api.reasons import ModelReason as Reason
 from aimodels.catalog import statuses
 from aimodels.catalog.decide import decide
+from aimodels.catalog.registry import TOLD_AFTER, problem_text
 from aimodels.catalog.state import AddFinalizer, Note, RemoveFinalizer
 from kubekit.controller import Again, Done
 from kubekit.errors import Forbidden, Invalid, NeedsUser, NotFound, Transient
@@ -56,12 +57,14 @@ class Reconciler:
         self._reporter = reporter
         self._clock = clock
         self._judged: dict[Key, str] = {}
+        self._failing: dict[Key, tuple[float, str]] = {}
 
     async def reconcile(self, key: Key) -> Done | Again:
         """Bring one model a step further."""
         model = self._observer.model(key)
         if model is None:
             self._judged.pop(key, None)
+            self._failing.pop(key, None)
             return Done()
         if self._judged.get(key) == model.metadata.resource_version:
             # The informer still shows the version over which we wrote: what it will show is on its way.
@@ -81,6 +84,7 @@ class Reconciler:
             if not _is_overtaken(error):
                 raise
             raise Transient("Overtaken", str(error)) from error
+        self._failing.pop(key, None)
         return Done() if plan.again is None else Again(plan.again)
 
     async def _carry_out(self, key: Key, model: AnyModel, plan: Plan) -> None:
@@ -106,7 +110,11 @@ class Reconciler:
     async def _tell(self, key: Key, model: AnyModel, error: RegistryError) -> None:
         """Say on the model that our own registry does not answer, once that has lasted."""
         self._registry.failed(error)
-        problem, phase = self._registry.problem, model.status.phase if model.status else None
+        # The text of the first error is kept: one that names something new each time would be written anew.
+        since, text = self._failing.setdefault(key, (self._clock.monotonic(), problem_text(error)))
+        lasting = self._clock.monotonic() - since >= TOLD_AFTER
+        problem = self._registry.problem or (text if lasting else "")
+        phase = model.status.phase if model.status else None
         if not problem:
             return
         now = self._clock.now()

@@ -86,12 +86,17 @@ class Registry:
             _LOG.warning("the registry does not answer", err=error)
         _UP.set(0)
         if not self.problem and now - self._failing_since >= TOLD_AFTER:
-            self.problem = (
-                f"The registry of the module does not serve the catalogue ({error}). Everything waits and "
-                "goes on by itself; look at Deployment dmcr and at the store's space and credentials."
-            )
+            self.problem = problem_text(error)
             self._tell()
 
     def _tell(self) -> None:
         for listener in self._listeners:
             listener()
+
+
+def problem_text(error: RegistryError) -> str:
+    """Return what people are told when our own registry does not serve us."""
+    return (
+        f"The registry of the module does not serve the catalogue ({error}). Everything waits and goes on by "
+        "itself; look at Deployment dmcr and at the store's space and credentials."
+    )
