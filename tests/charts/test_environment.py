@@ -8,6 +8,7 @@ import pytest
 
 from aimodels.dmcr.settings import Settings as DmcrSettings
 from aimodels.processes import namespace, uninstall
+from aimodels.processes.settings import ApiSettings, ControllerSettings
 from opskit import logging, settings
 from tests.kit import helm
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 S3 = {"bucket": "models", "endpoint": "https://s3.example.com", "credentialsSecretName": "s3-keys"}
 PROCESSES: dict[str, tuple[str, type[msgspec.Struct]]] = {
+    "Deployment/ai-models-api": ("AI_MODELS_", ApiSettings),
+    "Deployment/ai-models-controller": ("AI_MODELS_", ControllerSettings),
     "Deployment/dmcr": ("DMCR_", DmcrSettings),
     "Job/ai-models-namespace": ("AI_MODELS_", namespace.Settings),
     "Job/ai-models-uninstall": ("AI_MODELS_", uninstall.Settings),
