@@ -88,7 +88,7 @@ class BlobReader:
         whole = start == 0 and stop is None
         end = "" if stop is None else str(stop - 1)
         headers = {} if whole else {"Range": f"bytes={start}-{end}"}
-        ok = {200} if whole else {206}
+        ok = {200} if whole else {200, 206}
         async with self._transport.stream("GET", self._target, ok=ok, headers=headers) as response:
             expected = _promised(response, start, stop)
             async for piece in response.content.iter_any():
@@ -101,14 +101,19 @@ class BlobReader:
 
 
 def _promised(response: aiohttp.ClientResponse, start: int, stop: int | None) -> int:
-    """Return how many bytes must come; a server that answers another range is refused."""
+    """Return how many bytes must come; a server that answers another range is refused.
+
+    A range that is the whole blob may be answered with the whole blob.
+    """
     length = response.content_length
     if length is None:
         raise ProtocolViolation(f"{response.url.path}: the registry told no Content-Length")
-    if response.status == 206:  # noqa: PLR2004 (HTTP's own number)
-        said = response.headers.get("Content-Range", "")
-        if not said.startswith(f"bytes {start}-{start + length - 1}/"):
-            raise ProtocolViolation(f"{response.url.path}: asked from {start}, was answered {said!r}")
-        if stop is not None and length != stop - start:
-            raise ProtocolViolation(f"{response.url.path}: {stop - start} bytes asked, {length} promised")
+    said = response.headers.get("Content-Range", "")
+    partial = response.status == 206  # noqa: PLR2004 (HTTP's own number)
+    if start and not partial:
+        raise ProtocolViolation(f"{response.url.path}: asked from {start}, the range was ignored")
+    if partial and not said.startswith(f"bytes {start}-{start + length - 1}/"):
+        raise ProtocolViolation(f"{response.url.path}: asked from {start}, was answered {said!r}")
+    if stop is not None and length != stop - start:
+        raise ProtocolViolation(f"{response.url.path}: {stop - start} bytes asked, {length} promised")
     return length

@@ -1,0 +1,1 @@
+"""The copy Job: one model out of DMCR into the files of one claim, checked, resumable, and then done."""
