@@ -22,7 +22,7 @@ from opskit.retry import Backoff, retrying
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from concurrent.futures import ThreadPoolExecutor
+    from concurrent.futures import Executor
 
     from aimodels.dmcr.buffers import Buffers
     from aimodels.dmcr.sessions import Sessions
@@ -42,7 +42,7 @@ class Engine(NamedTuple):
     sessions: Sessions
     buffers: Buffers
     clock: Clock
-    threads: ThreadPoolExecutor
+    threads: Executor
 
 
 class Flight:

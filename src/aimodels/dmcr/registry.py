@@ -15,6 +15,8 @@ from aimodels.dmcr.repositories import Repositories
 from aimodels.dmcr.sessions import Sessions
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from aimodels.dmcr.layout import Record
     from aimodels.dmcr.principal import Access, Action, Meter
     from aimodels.dmcr.swaps import Swaps
@@ -35,6 +37,7 @@ class Registry:
         buffer_bytes: int = 0,
         idle_seconds: float = 60.0,
         uniform_parts: bool = False,
+        threads: Executor | None = None,
     ) -> None:
         """``buffer_bytes`` is the memory for bytes on their way in; 0 takes a share of the limit."""
         self.swaps = swaps
@@ -51,7 +54,7 @@ class Registry:
             sessions=self.sessions,
             buffers=Buffers(buffer_bytes or default_budget()),
             clock=swaps.clock,
-            threads=ThreadPoolExecutor(_HASH_THREADS, thread_name_prefix="hash"),
+            threads=threads or ThreadPoolExecutor(_HASH_THREADS, thread_name_prefix="hash"),
         )
         self.committer = Committer(self.engine, self.blobs)
 

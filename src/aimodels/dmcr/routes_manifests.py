@@ -9,7 +9,7 @@ import msgspec
 
 from aimodels.dmcr import documents, names
 from aimodels.dmcr.manifests import Push, unknown
-from aimodels.dmcr.problems import Invalid
+from aimodels.dmcr.problems import Invalid, NotFound
 from aimodels.dmcr.wire import Answer, next_page
 
 if TYPE_CHECKING:
@@ -93,9 +93,7 @@ class ManifestRoutes:
     async def referrers(self, request: Request, name: str, reference: str) -> Answer:
         """List what names the digest as its subject; an empty index when nothing does."""
         subject = names.digest(reference)
-        record, access = await self._registry.readable(request, name)
-        await self._within(record, access, subject)
-        found = await self._registry.manifests.referrers(record, subject)
+        found = await self._referrers(request, name, subject)
         kind = request.parameter("artifactType")
         headers: dict[str, str] = {}
         if kind:
@@ -107,6 +105,14 @@ class ManifestRoutes:
             headers |= next_page(f"/v2/{name}/referrers/{subject}", **more)
         index = {"schemaVersion": 2, "mediaType": documents.OCI_INDEX, "manifests": page}
         return _json(index, {**headers, "Content-Type": documents.OCI_INDEX})
+
+    async def _referrers(self, request: Request, name: str, subject: str) -> list[Descriptor]:
+        try:
+            record, access = await self._registry.readable(request, name)
+            await self._within(record, access, subject)
+        except NotFound:
+            return []
+        return await self._registry.manifests.referrers(record, subject)
 
     async def _within(self, record: Record, access: Access, digest: str) -> None:
         """Refuse what lies outside a right that is narrowed to one manifest."""
