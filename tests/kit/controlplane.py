@@ -45,7 +45,7 @@ def control_plane() -> Iterator[Path]:
     if given:
         yield Path(given)
         return
-    with _own_control_plane() as kubeconfig:
+    with own_control_plane() as kubeconfig:
         yield kubeconfig
 
 
@@ -84,7 +84,7 @@ def _wait_for_account(client: Client, namespace: str) -> None:
 
 
 @contextmanager
-def _own_control_plane() -> Iterator[Path]:
+def own_control_plane() -> Iterator[Path]:
     _remove_abandoned()
     folder = FOLDERS / f"{os.getpid()}-{uuid.uuid4().hex[:6]}"
     with free_ports() as port_base:
