@@ -20,3 +20,7 @@ format: setup ## let ruff arrange the code
 
 test-unit: setup ## unit tests, below a minute
 	@$(PY) -m pytest -q tests/unit
+
+test: setup ## every test layer: unit, contract, component, charts, e2e (root)
+	@$(PY) tools/prerequisites.py
+	@$(PY) tools/run_tests.py
