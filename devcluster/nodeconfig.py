@@ -64,7 +64,10 @@ def cni(settings: Settings) -> dict[str, Any]:
 
 
 def kubelet(settings: Settings) -> dict[str, Any]:
-    """A node on a machine that is used for other things too: nothing is evicted for a full disk."""
+    """A node on a machine that is used for other things too.
+
+    Nothing is evicted for a full disk, and no chains of iptables are made, which nothing here uses.
+    """
     pki = settings.pki
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
@@ -84,6 +87,7 @@ def kubelet(settings: Settings) -> dict[str, Any]:
         "cgroupRoot": f"/{settings.cgroup}",
         "failCgroupV1": False,
         "enforceNodeAllocatable": [],
+        "makeIPTablesUtilChains": False,
         "oomScoreAdj": 0,
         "failSwapOn": False,
         "containerRuntimeEndpoint": f"unix://{settings.containerd_socket}",

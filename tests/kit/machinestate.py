@@ -17,6 +17,7 @@ VOLATILE = (
 )
 FOLDERS = ("/run", "/opt", "/etc", "/var/lib", "/var/log", "/usr/libexec", "/usr/local", "/mnt")
 DEPTH = 2
+NODE_PROCESSES = ("containerd", "kubelet", "kube-proxy", "coredns", "local-path", "pause", "runc")
 
 
 def state() -> dict[str, set[str]]:
@@ -69,7 +70,7 @@ def _network_namespaces() -> set[str]:
 
 
 def _processes() -> set[str]:
-    """Only those that a cluster starts: others come and go on a machine that people work on."""
+    """Only those of a node: others come and go on a machine that people work on."""
     found = set()
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -78,9 +79,7 @@ def _processes() -> set[str]:
         except OSError:
             continue
         name = Path(command[0].decode(errors="replace")).name
-        if status not in "ZX" and name.startswith(
-            ("etcd", "kube", "containerd", "coredns", "local-path", "pause")
-        ):
+        if status not in "ZX" and name.startswith(NODE_PROCESSES):
             found.add(f"{name} {b' '.join(command[1:6]).decode(errors='replace')}")
     return found
 
