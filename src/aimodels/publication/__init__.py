@@ -1,1 +1,1 @@
-"""The publication worker: from received bytes to a tagged ModelPack artifact."""
+"""The publication Job: an uploaded model is judged and stored as an artifact, without a disk."""
