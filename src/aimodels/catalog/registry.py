@@ -24,7 +24,7 @@ _LOG = logger(__name__)
 #: failing for so long is told to people; a restart of the registry is shorter
 TOLD_AFTER = 10.0
 
-_UP = metrics.gauge("dmcr_reachable", "1 while the registry answers the catalogue.")
+_UP = metrics.gauge("dmcr_reachable", "0 while the registry does not answer the catalogue.")
 
 
 class Registry:
@@ -43,6 +43,7 @@ class Registry:
         self._made = asyncio.Event()
         self._failing_since: float | None = None
         self.problem = ""
+        _UP.set(1)
 
     def tell(self, listener: Callable[[], None]) -> None:
         """Call the listener whenever ``problem`` comes or goes."""
