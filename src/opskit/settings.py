@@ -3,7 +3,8 @@
 What belongs here: reading, converting and describing settings. What does not: any particular setting.
 
 A field ``store_url`` with the prefix ``DMCR_`` is read from ``DMCR_STORE_URL``. An empty value counts as not
-set, since that is how templates write "none". Sequences are comma-separated; mappings and Structs are JSON.
+set, since that is how templates write "none". Sequences are comma-separated, mappings are JSON, and a field
+that is a Struct is made from the variables that begin with its own name.
 """
 
 from __future__ import annotations
@@ -40,42 +41,65 @@ class SettingsError(Exception):
 def load(kind: type[T], environ: Mapping[str, str] | None = None, prefix: str = "") -> T:
     """Return the settings that the environment gives, or raise SettingsError with all that is wrong."""
     environ = os.environ if environ is None else environ
-    fields = {prefix + field.name.upper(): field for field in msgspec.structs.fields(kind)}
-    problems = _unknown(environ, prefix, fields)
+    problems = _unknown(environ, prefix, _variables(kind, prefix))
+    found = _built(kind, environ, prefix, problems)
+    if found is None or problems:
+        raise SettingsError(problems)
+    return found
+
+
+def _variables(kind: type[msgspec.Struct], prefix: str) -> set[str]:
+    """Return the names of all variables that the settings are made from."""
+    names: set[str] = set()
+    for field in msgspec.structs.fields(kind):
+        name = prefix + field.name.upper()
+        names |= _variables(field.type, name + "_") if _is_struct(field.type) else {name}
+    return names
+
+
+def _built(kind: type[T], environ: Mapping[str, str], prefix: str, problems: list[str]) -> T | None:
+    """Return the settings, or None after adding to the problems."""
     values: dict[str, Any] = {}
-    for variable, field in fields.items():
+    before = len(problems)
+    for field in msgspec.structs.fields(kind):
+        variable = prefix + field.name.upper()
         raw = environ.get(variable, "")
-        if raw == "":
-            if field.required:
-                problems.append(f"{variable} is missing")
-            continue
-        try:
-            values[field.name] = _convert(raw, field.type)
-        except (msgspec.ValidationError, msgspec.DecodeError) as error:
-            shown = REDACTED if field.name in _secrets(kind) else repr(raw)
-            problems.append(f"{variable}={shown}: {error}")
-    if not problems:
+        if _is_struct(field.type):
+            values[field.name] = _built(field.type, environ, variable + "_", problems)
+        elif raw:
+            try:
+                values[field.name] = _convert(raw, field.type)
+            except (msgspec.ValidationError, msgspec.DecodeError) as error:
+                shown = REDACTED if field.name in _secrets(kind) else repr(raw)
+                problems.append(f"{variable}={shown}: {error}")
+        elif field.required:
+            problems.append(f"{variable} is missing")
+    if len(problems) == before:
         try:
             return kind(**values)
         except ValueError as error:
             problems.append(str(error))
-    raise SettingsError(problems)
+    return None
 
 
 def describe(settings: msgspec.Struct) -> dict[str, str]:
     """Return the settings as text for a log line; fields named in ``__secret_fields__`` are redacted."""
     hidden = _secrets(type(settings))
-    return {
-        field.name: REDACTED if field.name in hidden else str(getattr(settings, field.name))
-        for field in msgspec.structs.fields(settings)
-    }
+    shown: dict[str, str] = {}
+    for field in msgspec.structs.fields(settings):
+        value = getattr(settings, field.name)
+        if isinstance(value, msgspec.Struct):
+            shown |= {f"{field.name}_{name}": text for name, text in describe(value).items()}
+        else:
+            shown[field.name] = REDACTED if value and field.name in hidden else str(value)
+    return shown
 
 
 def _secrets(kind: type[msgspec.Struct]) -> frozenset[str]:
     return frozenset(getattr(kind, "__secret_fields__", ()))
 
 
-def _unknown(environ: Mapping[str, str], prefix: str, known: Mapping[str, Any]) -> list[str]:
+def _unknown(environ: Mapping[str, str], prefix: str, known: set[str]) -> list[str]:
     """Refuse misspelt variables; without a prefix there is no telling which ones are meant for us."""
     if not prefix:
         return []
@@ -93,7 +117,7 @@ def _convert(raw: str, kind: Any) -> Any:
     shapes = {typing.get_origin(option) or option for option in _options(kind)}
     if shapes & {tuple, list, set, frozenset}:
         value = [item.strip() for item in raw.split(",") if item.strip()]
-    elif any(shape is dict or _is_struct(shape) for shape in shapes):
+    elif dict in shapes:
         value = msgspec.json.decode(raw)
     return msgspec.convert(value, kind, strict=False, dec_hook=_decode_path)
 
