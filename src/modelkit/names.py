@@ -98,11 +98,12 @@ def distinct(paths: list[str]) -> None:
     """Refuse paths that are the same on some file system, or a file and a directory at once."""
     seen: dict[str, str] = {}
     for path in paths:
-        other = seen.setdefault(_folded(path), path)
-        if other is not path:
+        folded = _folded(path)
+        if folded in seen:
             raise BadName(
-                f"{_shown(other)} and {_shown(path)} differ in case or form only; rename one of them"
+                f"{_shown(seen[folded])} and {_shown(path)} differ in case or form only; rename one of them"
             )
+        seen[folded] = path
     for path in paths:
         folded = _folded(path)
         while "/" in folded:

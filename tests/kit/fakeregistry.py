@@ -49,6 +49,7 @@ class FakeRegistry:
     sessions: dict[str, Session] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
     seen: list[tuple[str, str | None]] = field(default_factory=list)
+    ranges: list[tuple[int, int]] = field(default_factory=list)
     received: int = 0
     grant: str | None = None
     grants_given: int = 0
@@ -132,6 +133,7 @@ class FakeRegistry:
             first, _, last = request.headers["Range"].removeprefix("bytes=").partition("-")
             start, stop, status = int(first), int(last) + 1 if last else len(body), 206
             headers["Content-Range"] = f"bytes {start}-{stop - 1}/{len(body)}"
+        self.ranges.append((start, stop))
         response = web.StreamResponse(status=status, headers=headers)
         response.content_length = stop - start
         await response.prepare(request)

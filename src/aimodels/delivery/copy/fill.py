@@ -20,7 +20,7 @@ from aimodels.delivery.copy import marker
 from aimodels.delivery.copy.journal import COMPLETE, Placed
 from aimodels.delivery.copy.outcome import Mismatch, VolumeFull
 from aimodels.delivery.copy.unpack import unpack, write_all
-from aimodels.delivery.copy.volume import refusing
+from aimodels.delivery.copy.volume import PART, refusing
 from opskit.logging import logger
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Filler:
             await asyncio.to_thread(self._mark, journal)
 
     async def _layer(self, layer: Layer, journal: Journal) -> list[Placed]:
-        part = f"{layer.digest.partition(':')[2]}.part"
+        part = layer.digest.partition(":")[2] + PART
         await self._fetch_checked(layer, part)
         if layer.encoding == "raw":
             await asyncio.to_thread(self._volume.place, part, layer.path)

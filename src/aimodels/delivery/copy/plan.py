@@ -35,19 +35,28 @@ class _Config(msgspec.Struct, frozen=True):
     size: int
 
 
+class _Layer(msgspec.Struct, frozen=True):
+    annotations: dict[str, str] = msgspec.field(default_factory=dict)
+
+
 class _Manifest(msgspec.Struct, frozen=True):
     config: _Config
+    layers: list[_Layer] = msgspec.field(default_factory=list)
 
 
 async def fetch_plan(client: RegistryClient, repository: str, digest: str) -> Plan:
     """Read manifest and config by digest and return what is to be done."""
     manifest = (await client.get_manifest(repository, digest)).body
-    config = await _config(client, repository, manifest)
-    return make_plan(manifest, config)
+    described = _described(manifest).config
+    if described.size > modelpack.CONFIG_LIMIT or not digests.is_digest(described.digest):
+        raise LayoutRefused(f"the config of {described.size} bytes is not one of a model")
+    pieces = client.read_blob(repository, described.digest, 0, described.size)
+    return make_plan(manifest, b"".join([piece async for piece in pieces]))
 
 
 def make_plan(manifest: bytes, config: bytes) -> Plan:
     """Check an artifact's layers; LayoutRefused when one could not be laid out safely."""
+    _refuse_absolute(_described(manifest).layers)
     try:
         artifact = modelpack.read(manifest, config)
         names.distinct([layer.path for layer in artifact.layers if layer.encoding == "raw"])
@@ -65,12 +74,15 @@ def make_plan(manifest: bytes, config: bytes) -> Plan:
     return Plan(artifact=artifact, layers=(*tars, *files))
 
 
-async def _config(client: RegistryClient, repository: str, manifest: bytes) -> bytes:
+def _described(manifest: bytes) -> _Manifest:
     try:
-        described = msgspec.json.decode(manifest, type=_Manifest).config
+        return msgspec.json.decode(manifest, type=_Manifest)
     except msgspec.DecodeError as error:
-        raise LayoutRefused(f"the manifest names no config: {error}") from error
-    if described.size > modelpack.CONFIG_LIMIT or not digests.is_digest(described.digest):
-        raise LayoutRefused(f"the config of {described.size} bytes is not one of a model")
-    pieces = client.read_blob(repository, described.digest, 0, described.size)
-    return b"".join([piece async for piece in pieces])
+        raise LayoutRefused(f"the manifest is not one of a model: {error}") from error
+
+
+def _refuse_absolute(layers: list[_Layer]) -> None:
+    """Refuse what the path rules would make relative: nobody who means well names such a file."""
+    for path in (layer.annotations.get(modelpack.FILEPATH, "") for layer in layers):
+        if path.startswith(("/", "\\")):
+            raise LayoutRefused(f"layer {path[:100]!a} has an absolute path")

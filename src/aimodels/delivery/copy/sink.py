@@ -86,7 +86,8 @@ class _Flight:
         self._buffer: mmap.mmap | None = None
         self._used = 0
         self._tasks: set[asyncio.Task[None]] = set()
-        self._error: OSError | None = None
+        self._broken = False
+        self._error: BaseException | None = None
         self.end = start
 
     async def take(self, piece: bytes) -> None:
@@ -134,14 +135,24 @@ class _Flight:
                 padded = used + -used % ALIGNMENT
                 view[used:padded] = bytes(padded - used)
                 hashed = loop.run_in_executor(self._hashing, self._hasher.update, view[:used])
-                written = loop.run_in_executor(self._writing, _write, self._descriptor, view[:padded], at)
+                written = loop.run_in_executor(self._writing, self._write, view[:padded], at)
                 await asyncio.wait([hashed, written])
                 hashed.result()
                 written.result()
-        except OSError as error:
+        except BaseException as error:  # noqa: BLE001 - whoever feeds the flight raises it
             self._error = self._error or error
         finally:
             self._free.put_nowait(buffer)
+
+    def _write(self, view: memoryview, at: int) -> None:
+        """Write in the writing thread; after a failure nothing more, or the part would have a hole."""
+        if self._broken:
+            return
+        try:
+            _write(self._descriptor, view, at)
+        except BaseException:
+            self._broken = True
+            raise
 
 
 def _write(descriptor: int, view: memoryview, at: int) -> None:

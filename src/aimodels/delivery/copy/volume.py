@@ -34,6 +34,7 @@ _FILE_MODE = 0o444
 #: Readable by any Pod's user; writable by us, so that a provisioner running as us can delete the files.
 _DIRECTORY_MODE = 0o755
 _PROBE = "probe"
+PART = ".part"
 ALIGNMENT = 4096
 
 
@@ -84,7 +85,9 @@ class Volume:
     def staged_bytes(self) -> int:
         """Return the bytes of parts that earlier attempts left."""
         with os.scandir(self.staging) as entries:
-            return sum(entry.stat(follow_symlinks=False).st_size for entry in entries)
+            return sum(
+                entry.stat(follow_symlinks=False).st_size for entry in entries if entry.name.endswith(PART)
+            )
 
     def open_part(self, name: str, *, direct: bool) -> int:
         """Open a part for reading and writing, created when it is not there."""
