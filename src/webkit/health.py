@@ -10,7 +10,7 @@ from starlette.routing import Route
 from opskit import metrics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from starlette.requests import Request
 
@@ -28,8 +28,9 @@ def routes(
     ]
 
 
-def _endpoint(checks: Mapping[str, Check]) -> Callable[[Request], Response]:
-    def answer(_request: Request) -> Response:
+def _endpoint(checks: Mapping[str, Check]) -> Callable[[Request], Awaitable[Response]]:
+    # A coroutine, so that checks run on the event loop that they look at, and not in a thread.
+    async def answer(_request: Request) -> Response:
         found = {name: check() for name, check in checks.items()}
         lines = [f"{name}: {wrong or 'ok'}" for name, wrong in found.items()] or ["ok"]
         return PlainTextResponse("\n".join(lines) + "\n", 503 if any(found.values()) else 200)
