@@ -88,6 +88,7 @@ class JobCondition(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc
     status: str = ""
     reason: str = ""
     message: str = ""
+    last_transition_time: datetime | None = None
 
 
 class JobStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -126,5 +127,15 @@ class Job(Resource, frozen=True, kw_only=True):
         """Tell whether the Job gave up."""
         return self._has("Failed")
 
+    @property
+    def failed_at(self) -> datetime | None:
+        """Return when the Job gave up."""
+        found = self._condition("Failed")
+        return found.last_transition_time if found else None
+
     def _has(self, condition: str) -> bool:
-        return any(item.type == condition and item.status == "True" for item in self.status.conditions)
+        return self._condition(condition) is not None
+
+    def _condition(self, condition: str) -> JobCondition | None:
+        holding = (one for one in self.status.conditions if one.type == condition and one.status == "True")
+        return next(holding, None)

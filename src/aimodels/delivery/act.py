@@ -1,0 +1,168 @@
+"""Carrying out a delivery's plan.
+
+What belongs here: one method per action, each repeatable. What does not: choosing (``decide``), telling
+(``report``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from aimodels.api.reasons import DeliveryBlockedReason
+from aimodels.delivery import claims, handover
+from aimodels.delivery.job import SERVICE_ACCOUNT, CopySettings, copy_job
+from aimodels.delivery.names import copy_name
+from aimodels.delivery.state import (
+    AbandonFill,
+    Action,
+    Blocked,
+    DeleteClaim,
+    FinishHandOver,
+    HandOver,
+    RestartCopy,
+    StartCopy,
+    StartFill,
+)
+from kubekit.errors import AlreadyExists, Conflict, Transient
+from kubekit.resources import Job, PersistentVolumeClaim
+from modelio.registry import RegistryError, TransferSpec
+from modelkit.names import repository
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from aimodels.delivery.claims import Claim
+    from aimodels.delivery.names import DeliveryKey
+    from aimodels.delivery.observe import Observer
+    from aimodels.delivery.slots import Slots
+    from kubekit.client import Client, Propagation
+    from modelio.registry import RegistryClient
+
+
+class Registry(Protocol):
+    """DMCR as the process knows it."""
+
+    async def client(self) -> RegistryClient:
+        """Return the client, waiting for certificates if need be."""
+        ...
+
+    def answered(self) -> None:
+        """Note that the registry did what it was asked."""
+        ...
+
+    def failed(self, error: RegistryError) -> None:
+        """Note that it did not."""
+        ...
+
+
+class Actor:
+    """Writes to the cluster and to the registry."""
+
+    def __init__(
+        self, client: Client, registry: Registry, observer: Observer, slots: Slots, settings: CopySettings
+    ) -> None:
+        self._client = client
+        self._registry = registry
+        self._observer = observer
+        self._slots = slots
+        self._settings = settings
+
+    async def carry_out(self, key: DeliveryKey, action: Action) -> Blocked | None:
+        """Do it; return what stands in its way, which the workloads are told then."""
+        match action:
+            case StartFill():
+                return await self._start_fill(key, action)
+            case StartCopy():
+                await self._start_copy(action.fill, action.size_bytes)
+            case RestartCopy():
+                await self._delete_job(action.fill, wait_for_pods=True)
+            case HandOver():
+                return await handover.hand_over(self._client, action.fill)
+            case FinishHandOver():
+                await self._finish(action.fill)
+            case AbandonFill():
+                await self._abandon(action.fill)
+            case DeleteClaim():
+                await self._delete_claim(action.claim)
+        return None
+
+    async def _start_fill(self, key: DeliveryKey, action: StartFill) -> Blocked | None:
+        contents = claims.Contents(
+            target=key,
+            serial=action.serial,
+            digest=action.digest,
+            storage_class=action.storage_class,
+            requested=str(claims.size_for(action.size_bytes)),
+        )
+        refused = await handover.ask_quota(self._client, claims.user_claim(contents))
+        if refused is not None:
+            self._slots.leave(key)
+            return refused
+        if not self._slots.take(key, self._observer.copying()):
+            return Blocked(
+                DeliveryBlockedReason.SHARED_PVC_MATERIALIZER_PENDING,
+                f"{key.reference} waits for its turn: at most {self._slots.limit} models are copied at once.",
+            )
+        manifest = claims.fill_claim(contents, self._settings.namespace)
+        name = manifest["metadata"]["name"]
+        try:
+            await self._client.create(manifest)
+        except AlreadyExists:
+            pass
+        except BaseException:
+            self._slots.leave(key)
+            raise
+        fill = claims.read(await self._client.get(PersistentVolumeClaim, name, self._settings.namespace))
+        if fill is not None:
+            await self._start_copy(fill, action.size_bytes)
+        return None
+
+    async def _start_copy(self, fill: Claim, size_bytes: int) -> None:
+        name = copy_name(fill.uid)
+        spec = TransferSpec(
+            service_account=f"{self._settings.namespace}/{SERVICE_ACCOUNT}",
+            repository=repository(fill.target.model_namespace or None, fill.target.name),
+            purpose="copy",
+            pod_prefix=name,
+            actions=("pull",),
+            digest=fill.digest,
+            expected_bytes=size_bytes,
+        )
+        await self._ask(lambda registry: registry.put_transfer(name, spec))
+        try:
+            await self._client.create(copy_job(self._settings, fill))
+        except AlreadyExists:
+            return
+
+    async def _finish(self, fill: Claim) -> None:
+        await handover.restore(self._client, fill)
+        await self._delete_job(fill, wait_for_pods=False)
+        await self._ask(lambda registry: registry.revoke_transfer(copy_name(fill.uid)))
+        await self._delete_claim(fill)
+
+    async def _abandon(self, fill: Claim) -> None:
+        self._slots.leave(fill.target)
+        await self._delete_job(fill, wait_for_pods=False)
+        await self._ask(lambda registry: registry.revoke_transfer(copy_name(fill.uid)))
+        await handover.take_back(self._client, fill)
+        await self._delete_claim(fill)
+
+    async def _delete_job(self, fill: Claim, *, wait_for_pods: bool) -> None:
+        name = copy_name(fill.uid)
+        propagation: Propagation = "Foreground" if wait_for_pods else "Background"
+        await self._client.delete(Job, name, self._settings.namespace, propagation=propagation)
+
+    async def _delete_claim(self, claim: Claim) -> None:
+        try:
+            await self._client.delete(PersistentVolumeClaim, claim.name, claim.namespace, uid=claim.uid)
+        except Conflict:
+            return
+
+    async def _ask(self, call: Callable[[RegistryClient], Awaitable[None]]) -> None:
+        registry = await self._registry.client()
+        try:
+            await call(registry)
+        except RegistryError as error:
+            self._registry.failed(error)
+            raise Transient("StorageUnavailable", f"the registry does not answer: {error}") from error
+        self._registry.answered()

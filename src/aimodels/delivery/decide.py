@@ -1,0 +1,165 @@
+"""What to do for one model in one namespace. Pure: an observation comes in, a plan goes out.
+
+What belongs here: which step is next. What does not: how a step is done (``act``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aimodels.api.reasons import DeliveryBlockedReason as Reason
+from aimodels.api.reasons import Phase
+from aimodels.delivery import claims
+from aimodels.delivery.names import claim_name
+from aimodels.delivery.state import (
+    AbandonFill,
+    Action,
+    Blocked,
+    CopyPhase,
+    DeleteClaim,
+    Fill,
+    FinishHandOver,
+    HandOver,
+    Observation,
+    Plan,
+    RestartCopy,
+    StartCopy,
+    StartFill,
+)
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from aimodels.delivery.state import Mount
+
+#: a look without news: informers tell everything that happens sooner
+_LOOK = 15.0
+#: after a copy gave up, before it is tried again
+_REST = 60.0
+
+
+def decide(o: Observation, now: datetime) -> Plan:
+    """Return what is to be done about the delivery as it was observed."""
+    serial = _serial(o)
+    tidying = _tidying(o, serial)
+    if not o.wanted:
+        return Plan(tidying)
+    if o.model.digest is None or o.model.deleting:
+        if _delivered(o, serial, None) is not None:
+            return Plan(tidying)
+        return Plan(tidying, blocked=_not_ready(o))
+    return _next_step(o, serial, o.model.digest, tidying, now)
+
+
+def _serial(o: Observation) -> int:
+    known = [mount.claim for mount in o.mounts] + [fill.claim for fill in o.fills]
+    return claims.choose(o.listed, o.model.digest, known)
+
+
+def _next_step(o: Observation, serial: int, digest: str, tidying: tuple[Action, ...], now: datetime) -> Plan:
+    fill = next((one for one in o.fills if _is_for(one, serial, digest)), None)
+    if _delivered(o, serial, digest) is not None:
+        finish = (FinishHandOver(fill.claim),) if fill is not None and not fill.claim.deleting else ()
+        return Plan((*tidying, *finish))
+    if fill is None:
+        return _start(o, serial, digest, tidying)
+    if fill.claim.deleting:
+        return Plan(tidying, blocked=_waiting("An earlier copy is being removed first."), again=_LOOK)
+    if fill.copy is CopyPhase.FAILED:
+        return _after_failure(o, fill, tidying, now)
+    if fill.copy is CopyPhase.SUCCEEDED:
+        text = f"{o.key.reference} is copied; its claim is being bound."
+        blocked = Blocked(Reason.SHARED_PVC_CLAIM_PENDING, text)
+        return Plan((*tidying, HandOver(fill.claim)), blocked=blocked, again=_LOOK)
+    absent = fill.copy is CopyPhase.ABSENT
+    copy = (StartCopy(fill.claim, o.model.size_bytes),) if absent else ()
+    return Plan((*tidying, *copy), blocked=_copying(o, fill), again=_LOOK)
+
+
+def _after_failure(o: Observation, fill: Fill, tidying: tuple[Action, ...], now: datetime) -> Plan:
+    blocked = fill.failure or _copying(o, fill)
+    rested = (now - fill.failed_at).total_seconds() if fill.failed_at else _REST
+    if rested < _REST:
+        return Plan(tidying, blocked=blocked, again=_REST - rested)
+    return Plan((*tidying, RestartCopy(fill.claim)), blocked=blocked, again=_LOOK)
+
+
+def _start(o: Observation, serial: int, digest: str, tidying: tuple[Action, ...]) -> Plan:
+    if isinstance(o.storage_class, Blocked):
+        return Plan(tidying, blocked=o.storage_class)
+    start = StartFill(serial, digest, o.model.size_bytes, o.storage_class)
+    text = f"{o.key.reference} is being copied into a volume for this namespace."
+    return Plan((*tidying, start), blocked=_waiting(text), again=_LOOK)
+
+
+def _delivered(o: Observation, serial: int, digest: str | None) -> Mount | None:
+    """Return the claim that serves the workloads; with a digest, only if it holds exactly that."""
+    for mount in o.mounts:
+        claim = mount.claim
+        fits = digest is None or claim.digest == digest
+        if claim.serial == serial and fits and claim.bound and not claim.deleting:
+            return mount
+    return None
+
+
+def _is_for(fill: Fill, serial: int, digest: str) -> bool:
+    return fill.claim.serial == serial and fill.claim.digest == digest
+
+
+def _tidying(o: Observation, serial: int) -> tuple[Action, ...]:
+    """Return what goes: claims that nobody can want, fills that nobody waits for."""
+    if not o.complete:
+        return ()
+    gone = not o.model.exists
+    obsolete = [
+        DeleteClaim(mount.claim)
+        for mount in o.mounts
+        if not mount.claim.deleting and (gone or _is_obsolete(o, mount, serial))
+    ]
+    unwanted = [
+        AbandonFill(fill.claim)
+        for fill in o.fills
+        if not fill.claim.deleting
+        and (
+            gone or not o.wanted or (o.model.digest is not None and not _is_for(fill, serial, o.model.digest))
+        )
+    ]
+    return (*unwanted, *obsolete)
+
+
+def _is_obsolete(o: Observation, mount: Mount, serial: int) -> bool:
+    claim = mount.claim
+    if claim.lost and not any(_is_for(fill, claim.serial, claim.digest) for fill in o.fills):
+        return True
+    if mount.used:
+        return False
+    if not o.wanted:
+        return True
+    return o.model.digest is not None and (claim.digest != o.model.digest or claim.serial != serial)
+
+
+def _not_ready(o: Observation) -> Blocked:
+    reference, where = o.key.reference, o.key.model_namespace
+    if not o.model.exists:
+        place = f" in the namespace {where}" if where else ""
+        return _waiting(f"There is no {reference}{place}. Create it, or correct the annotation.")
+    if o.model.deleting:
+        return _waiting(f"{reference} is being deleted.")
+    phase = o.model.phase or Phase.PENDING
+    return _waiting(f"{reference} is not Ready yet, it is {phase}. Its conditions say what it waits for.")
+
+
+def _copying(o: Observation, fill: Fill) -> Blocked:
+    claim = fill.claim
+    if not claim.bound:
+        return Blocked(
+            Reason.SHARED_PVC_CLAIM_PENDING,
+            f"The claim {claim.namespace}/{claim.name} of StorageClass {claim.storage_class} is not bound. "
+            f"If it stays so, its events say why: kubectl -n {claim.namespace} describe pvc {claim.name}",
+        )
+    mounted = claim_name(o.key.reference, claim.serial)
+    return _waiting(f"{o.key.reference} is being copied for the claim {mounted}.")
+
+
+def _waiting(text: str) -> Blocked:
+    return Blocked(Reason.SHARED_PVC_MATERIALIZER_PENDING, text)

@@ -1,0 +1,65 @@
+"""One model in one namespace: observe, decide, act, tell.
+
+What belongs here: the order of the four. What does not: any of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aimodels.delivery.decide import decide
+from aimodels.delivery.handover import NamespaceGone
+from aimodels.delivery.state import StartFill
+from kubekit.controller import Again, Done
+from kubekit.errors import KubeError, Transient
+from opskit import logging
+
+if TYPE_CHECKING:
+    from aimodels.delivery.act import Actor
+    from aimodels.delivery.names import DeliveryKey
+    from aimodels.delivery.observe import Observer
+    from aimodels.delivery.report import Outcomes
+    from aimodels.delivery.slots import Slots
+    from aimodels.delivery.state import Blocked, Observation
+    from opskit.clock import Clock
+
+_log = logging.logger(__name__)
+
+
+class DeliveryReconciler:
+    """Reconciles deliveries."""
+
+    def __init__(
+        self, observer: Observer, actor: Actor, slots: Slots, outcomes: Outcomes, clock: Clock
+    ) -> None:
+        self._observer = observer
+        self._actor = actor
+        self._slots = slots
+        self._outcomes = outcomes
+        self._clock = clock
+
+    async def reconcile(self, key: DeliveryKey) -> Done | Again:
+        """Take the delivery as far as it can go now."""
+        seen = await self._observer.observe(key)
+        plan = decide(seen, self._clock.now())
+        if not any(isinstance(action, StartFill) for action in plan.actions):
+            self._slots.leave_line(key)
+        blocked = plan.blocked
+        try:
+            for action in plan.actions:
+                _log.info("delivery step", step=type(action).__name__)
+                blocked = await self._actor.carry_out(key, action) or blocked
+        except NamespaceGone:
+            self._outcomes.forget(key)
+            return Done()
+        except (KubeError, Transient):
+            self._tell(seen, plan.blocked)
+            raise
+        self._tell(seen, blocked)
+        return Done() if plan.again is None else Again(plan.again)
+
+    def _tell(self, seen: Observation, blocked: Blocked | None) -> None:
+        if seen.wanted:
+            self._outcomes.tell(seen.key, blocked)
+        else:
+            self._outcomes.forget(seen.key)

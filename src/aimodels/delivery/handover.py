@@ -1,0 +1,172 @@
+"""Giving a filled volume to the claim of a user's namespace, and taking it back.
+
+What belongs here: the steps on volume and claims, each repeatable from whatever state a crash left. What
+does not: when they are taken (``decide``).
+
+The idiom is that of volume populators: the volume is kept (Retain) and points at the claim to come; that
+claim is made and bound; then the volume gets its class's own reclaim policy back, or the bytes would
+outlive the namespace.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from aimodels.api.reasons import DeliveryBlockedReason
+from aimodels.delivery import claims
+from aimodels.delivery.names import (
+    DELIVERED,
+    RECLAIM_ANNOTATION,
+    ROLE_LABEL,
+    claim_name,
+)
+from aimodels.delivery.state import Blocked
+from kubekit.errors import AlreadyExists, Forbidden, Invalid, NotFound, Transient
+from kubekit.resources import PersistentVolume, PersistentVolumeClaim
+
+if TYPE_CHECKING:
+    from aimodels.delivery.claims import Claim
+    from kubekit.client import Client
+
+
+class NamespaceGone(Exception):
+    """The namespace is being deleted, or is not there: an end, not an error."""
+
+
+async def ask_quota(client: Client, manifest: dict[str, Any]) -> Blocked | None:
+    """Return why the namespace would not take the claim, or None; nothing is made."""
+    return await _create(client, manifest, dry_run=True)
+
+
+async def hand_over(client: Client, fill: Claim) -> Blocked | None:
+    """Point the volume at the namespace's claim and make that claim; Kubernetes binds the two.
+
+    What the namespace refuses is told, and the filled claim is kept until it does not refuse any more.
+    """
+    namespace, name = fill.target.namespace, claim_name(fill.target.reference, fill.serial)
+    existing = await client.find(PersistentVolumeClaim, name, namespace)
+    if existing is not None and existing.metadata.deleting:
+        raise Transient("ClaimTerminating", f"an earlier claim {namespace}/{name} is still being deleted")
+    volume = await client.find(PersistentVolume, fill.volume)
+    if volume is None:
+        raise Transient("VolumeMissing", f"the volume {fill.volume} of {fill.name} is not there")
+    if existing is None:
+        refused = await ask_quota(client, claims.user_claim(fill))
+        if refused is not None:
+            return refused
+    uid = existing.metadata.uid if existing is not None else ""
+    if not _points_at(volume, namespace, name, uid):
+        await _point(client, volume, namespace=namespace, name=name, uid=None, policy="Retain")
+    if existing is None:
+        return await _create(client, claims.user_claim(fill, fill.volume))
+    return None
+
+
+async def restore(client: Client, fill: Claim) -> None:
+    """Give the volume the reclaim policy back that it was made with."""
+    volume = await client.find(PersistentVolume, fill.volume)
+    policy = volume.metadata.annotations.get(RECLAIM_ANNOTATION) if volume is not None else None
+    if volume is None or policy is None:
+        return
+    body = {
+        "metadata": {
+            "resourceVersion": volume.metadata.resource_version,
+            "annotations": {RECLAIM_ANNOTATION: None},
+        },
+        "spec": {"persistentVolumeReclaimPolicy": policy},
+    }
+    await client.patch(PersistentVolume, fill.volume, body)
+
+
+async def take_back(client: Client, fill: Claim) -> None:
+    """Undo a hand-over that nobody waits for, so that the volume goes with the filled claim.
+
+    A volume that the namespace's claim already has stays with it.
+    """
+    volume = await client.find(PersistentVolume, fill.volume) if fill.volume else None
+    policy = volume.metadata.annotations.get(RECLAIM_ANNOTATION) if volume is not None else None
+    if volume is None or policy is None:
+        return
+    taken = volume.spec.claim_ref is not None and bool(volume.spec.claim_ref.uid)
+    if taken:
+        await restore(client, fill)
+    else:
+        await _point(client, volume, namespace=fill.namespace, name=fill.name, uid=fill.uid, policy=policy)
+
+
+def _points_at(volume: PersistentVolume, namespace: str, name: str, uid: str) -> bool:
+    """Tell whether the volume waits for, or belongs to, exactly this claim."""
+    reference = volume.spec.claim_ref
+    if reference is None or (reference.namespace, reference.name) != (namespace, name):
+        return False
+    return reference.uid in {"", uid}
+
+
+async def _point(
+    client: Client, volume: PersistentVolume, *, namespace: str, name: str, uid: str | None, policy: str
+) -> None:
+    """Keep or release the volume and name its claim, in one write."""
+    own = volume.metadata.annotations.get(RECLAIM_ANNOTATION) or volume.spec.persistent_volume_reclaim_policy
+    body = {
+        "metadata": {
+            "resourceVersion": volume.metadata.resource_version,
+            "labels": {ROLE_LABEL: DELIVERED},
+            "annotations": {RECLAIM_ANNOTATION: own if uid is None else None},
+        },
+        "spec": {
+            "persistentVolumeReclaimPolicy": policy,
+            "claimRef": {
+                "apiVersion": "v1",
+                "kind": "PersistentVolumeClaim",
+                "namespace": namespace,
+                "name": name,
+                "uid": uid,
+                "resourceVersion": None,
+            },
+        },
+    }
+    await client.patch(PersistentVolume, volume.metadata.name, body)
+
+
+async def _create(client: Client, manifest: dict[str, Any], *, dry_run: bool = False) -> Blocked | None:
+    namespace, name = manifest["metadata"]["namespace"], manifest["metadata"]["name"]
+    try:
+        await client.create(manifest, dry_run=dry_run)
+    except AlreadyExists:
+        return await _foreign(client, namespace, name)
+    except NotFound as error:
+        raise NamespaceGone(namespace) from error
+    except Forbidden as error:
+        if error.namespace_terminating:
+            raise NamespaceGone(namespace) from error
+        return _refused(namespace, name, error.message, quota=error.quota_exceeded)
+    except Invalid as error:
+        return _refused(namespace, name, error.message, quota=False)
+    return None
+
+
+async def _foreign(client: Client, namespace: str, name: str) -> Blocked | None:
+    """Return that somebody else's claim stands in the way, or None when it is ours."""
+    existing = await client.find(PersistentVolumeClaim, name, namespace)
+    if existing is None or claims.read(existing) is not None:
+        return None
+    return Blocked(
+        DeliveryBlockedReason.SHARED_PVC_CLAIM_PENDING,
+        f"A claim {name} that does not belong to ai-models is in the way. Delete or rename it.",
+        hard=True,
+    )
+
+
+def _refused(namespace: str, name: str, message: str, *, quota: bool) -> Blocked:
+    if quota:
+        return Blocked(
+            DeliveryBlockedReason.SHARED_PVC_QUOTA_EXCEEDED,
+            f"The ResourceQuota of {namespace} has no room for the claim {name}: {message}. "
+            "Free space or have the quota raised; delivery goes on by itself.",
+            hard=True,
+        )
+    return Blocked(
+        DeliveryBlockedReason.SHARED_PVC_CLAIM_PENDING,
+        f"The namespace {namespace} does not take the claim {name}: {message}",
+        hard=True,
+    )

@@ -1,0 +1,51 @@
+"""Which copies run: at most so many at once, first come first served.
+
+What belongs here: counting and order. What does not: starting a copy (``act``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from aimodels.delivery.names import DeliveryKey
+
+
+class Slots:
+    """Places for copies; one that was just begun counts before the informer shows it."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._begun: dict[DeliveryKey, None] = {}
+        self._waiting: dict[DeliveryKey, None] = {}
+
+    def take(self, key: DeliveryKey, busy: Collection[DeliveryKey]) -> bool:
+        """Tell whether the copy may begin now; otherwise it keeps its place in the line."""
+        for seen in busy:
+            self._begun.pop(seen, None)
+        held = {*busy, *self._begun}
+        if key in held:
+            return True
+        self._waiting.setdefault(key)
+        next_ones = [*self._waiting][: max(0, self.limit - len(held))]
+        if key not in next_ones:
+            return False
+        del self._waiting[key]
+        self._begun[key] = None
+        return True
+
+    def leave_line(self, key: DeliveryKey) -> None:
+        """Wait for a place no more; a place that is taken stays taken."""
+        self._waiting.pop(key, None)
+
+    def leave(self, key: DeliveryKey) -> None:
+        """Give up the place, in the line or at work."""
+        self._waiting.pop(key, None)
+        self._begun.pop(key, None)
+
+    @property
+    def waiting(self) -> tuple[DeliveryKey, ...]:
+        """Return who waits, in order."""
+        return tuple(self._waiting)
