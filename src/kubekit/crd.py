@@ -36,6 +36,16 @@ class Names:
         """Name of the CustomResourceDefinition object."""
         return f"{self.plural}.{self.group}"
 
+    def manifest(self) -> dict[str, Any]:
+        """Return the names as the definition's spec has them."""
+        return {
+            "kind": self.kind,
+            "listKind": f"{self.kind}List",
+            "plural": self.plural,
+            "singular": self.singular,
+            "categories": list(self.categories),
+        }
+
 
 @dataclass(frozen=True)
 class Column:
@@ -97,6 +107,14 @@ def crd_manifest(
         | {name: structural_schema(struct) for name, struct in parts.items()},
         "x-kubernetes-validations": [rule.manifest() for rule in rules],
     }
+    served = {
+        "name": version,
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": root},
+        "subresources": {"status": {}},
+        "additionalPrinterColumns": [_column(column) for column in columns],
+    }
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -108,23 +126,8 @@ def crd_manifest(
         "spec": {
             "group": names.group,
             "scope": names.scope,
-            "names": {
-                "kind": names.kind,
-                "listKind": f"{names.kind}List",
-                "plural": names.plural,
-                "singular": names.singular,
-                "categories": list(names.categories),
-            },
-            "versions": [
-                {
-                    "name": version,
-                    "served": True,
-                    "storage": True,
-                    "schema": {"openAPIV3Schema": root},
-                    "subresources": {"status": {}},
-                    "additionalPrinterColumns": [_column(column) for column in columns],
-                }
-            ],
+            "names": names.manifest(),
+            "versions": [served],
         },
     }
 

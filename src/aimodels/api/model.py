@@ -128,8 +128,12 @@ class ObservedCatalog(_Part, frozen=True, kw_only=True):
 
 
 class ObservedSource(_Part, frozen=True, kw_only=True):
-    """The spec.source that this status speaks of; a Ready status for another one is refused."""
+    """The spec.source that this status speaks of; a Ready status for another one is refused.
 
+    It always has a member: server-side apply makes null of an object that becomes empty.
+    """
+
+    type: Annotated[str, _field("Which member of spec.source it is.", enum=["upload", "url", "catalog"])]
     url: _Url | None = None
     catalog: ObservedCatalog | None = None
 

@@ -40,7 +40,7 @@ def decide(o: Observation, now: datetime) -> Plan:
     old = o.model.status or ModelStatus()
     if old.phase != Phase.PUBLISHING:
         note = Note(ModelEvent.RAW_STAGED, "The upload is complete; it is published next.")
-        return Plan(status=_queued(o, now, None), notes=(note,))
+        return Plan(status=_queued(o, now, old.publication), notes=(note,))
     publication = old.publication
     if publication is None:
         return _start(o, now, 1)
@@ -81,13 +81,15 @@ def _start(o: Observation, now: datetime, attempt: int) -> Plan:
 
 def _follow(o: Observation, now: datetime, publication: PublicationStatus) -> Plan:
     job = o.job
-    if job.phase is JobPhase.ABSENT:
+    metadata = o.model.metadata
+    transfer = publication_transfer(metadata.uid, metadata.generation, publication.attempt)
+    if job.phase is JobPhase.ABSENT and transfer in (o.transfers or {}):
         return Plan(actions=(StartPublication(publication.attempt),), again=_LOOK)
     if job.phase is JobPhase.FAILED and job.verdict is not None:
         return failed(o, now, Cause(job.verdict.reason, f"{job.verdict.message} {RETRY_HINT}"))
     if job.phase is not JobPhase.ACTIVE:
         return _next_attempt(o, now, publication)
-    moved = _moved(o, publication)
+    moved = (o.transfers or {}).get(transfer)
     since = progress.latest(moved.last_progress if moved else None, job.since) or now
     quiet = now - since
     if quiet >= _GIVE_UP:
@@ -153,9 +155,3 @@ def _publishing(
     return statuses.publishing(
         o.model, now, step, transfer=transfer, publication=publication, stalled=stalled
     )
-
-
-def _moved(o: Observation, publication: PublicationStatus) -> Bytes | None:
-    metadata = o.model.metadata
-    name = publication_transfer(metadata.uid, metadata.generation, publication.attempt)
-    return (o.transfers or {}).get(name)

@@ -32,7 +32,7 @@ from modelkit import sizes
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from aimodels.api.model import AnyModel, TransferStatus
+    from aimodels.api.model import AnyModel, ModelSource, TransferStatus
     from aimodels.catalog.state import Cause, Published
 
 _ORDER = [str(one) for one in Type]
@@ -205,16 +205,18 @@ def _status(model: AnyModel, phase: Phase, said: Sayings, **fields: Any) -> Mode
         observed_generation=model.metadata.generation,
         phase=phase,
         source=SourceStatus(resolved_type=kind) if kind is not None else None,
-        observed_source=ObservedSource(
-            url=source.url,
-            catalog=None
-            if source.catalog is None
-            else ObservedCatalog(name=source.catalog.name, source_name=source.catalog.source_name),
-        ),
+        observed_source=_observed(source),
         observed_retry=model.metadata.annotations.get(RETRY_ANNOTATION),
         conditions=said.done(),
         **fields,
     )
+
+
+def _observed(source: ModelSource) -> ObservedSource:
+    if source.catalog is not None:
+        catalog = ObservedCatalog(name=source.catalog.name, source_name=source.catalog.source_name)
+        return ObservedSource(type="catalog", catalog=catalog)
+    return ObservedSource(type="upload" if source.upload is not None else "url", url=source.url)
 
 
 def _publication(model: AnyModel) -> PublicationStatus | None:
