@@ -164,7 +164,7 @@ class Transport:
         for _ in range(_MOST_REDIRECTS + 1):
             sent = dict(headers)
             grant = None
-            if self.auth is not None and url.origin() == self.base.origin():
+            if self.auth is not None and _same_origin(url, self.base):
                 grant = await self.auth.grant(self._exchange)
                 sent["Authorization"] = f"Bearer {grant}"
             try:
@@ -249,6 +249,11 @@ def decoded(answer: Answer, kind: type[T]) -> T:
         return msgspec.json.decode(answer.body, type=kind)
     except msgspec.DecodeError as error:
         raise ProtocolViolation(f"{answer.url.path} answered with unexpected JSON: {error}") from error
+
+
+def _same_origin(one: URL, other: URL) -> bool:
+    """Tell whether a grant for one is for the other: a default port may be written or left out."""
+    return (one.scheme, one.host, one.port) == (other.scheme, other.host, other.port)
 
 
 async def _whole(response: aiohttp.ClientResponse, most: int) -> bytes:
