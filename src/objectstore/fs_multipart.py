@@ -91,7 +91,7 @@ class Multiparts:
         with named_errors(f"aborting an upload of {key}"):
             self._forget(upload)
             removed = self._scratch.new()
-            with contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(FileNotFoundError, NoSuchKey):
                 (self._directory / _checked(upload)).rename(removed)
                 sync_directory(self._directory)
             shutil.rmtree(removed, ignore_errors=True)

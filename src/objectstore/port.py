@@ -92,7 +92,8 @@ class PartInfo(msgspec.Struct, frozen=True):
 class ObjectStore(ABC):
     """A bucket: flat keys, read-after-write per key, compare-and-swap by ETag.
 
-    Keys are UTF-8, at most 900 bytes, ``/``-separated, without ``.``/``..`` elements. All methods are
+    Keys are UTF-8, at most 900 bytes, ``/``-separated, without ``.``/``..`` elements; some services take
+    elements of at most 255 bytes, and sort ``a/b`` before ``a!b``. All methods are
     safe to call from one event loop; bodies passed in are not kept after the call returns.
     """
 

@@ -163,11 +163,13 @@ class S3Store(ObjectStore):
     def _list_parts(self, key: str, upload: str) -> Sequence[PartInfo]:
         with named_errors(f"reading the parts of {key}"):
             pages = self._client.get_paginator("list_parts").paginate(**self._at(key), UploadId=upload)
-            return [
-                PartInfo(part["PartNumber"], part["Size"], _bare(part["ETag"]))
+            # some services list a part that was sent again twice; the later entry stands for it
+            by_number = {
+                part["PartNumber"]: PartInfo(part["PartNumber"], part["Size"], _bare(part["ETag"]))
                 for page in pages
                 for part in page.get("Parts", ())
-            ]
+            }
+            return [by_number[number] for number in sorted(by_number)]
 
     async def complete_multipart(self, key: str, upload: str, parts: Sequence[PartInfo]) -> str:
         """Make the object; an answer of 200 that carries an error is an error."""
