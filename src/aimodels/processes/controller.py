@@ -15,6 +15,9 @@ from aimodels.catalog.bootstrap import TRUST, Bootstrap, BootstrapSettings
 from aimodels.catalog.job import JobSettings
 from aimodels.catalog.registry import Registry
 from aimodels.catalog.wiring import Catalog, CatalogSettings
+from aimodels.delivery import wiring as deliveries
+from aimodels.delivery.job import CopySettings
+from aimodels.delivery.wiring import DeliverySettings
 from aimodels.processes.settings import ControllerSettings
 from kubekit.certs import Policy
 from kubekit.client import Client, connect
@@ -41,12 +44,19 @@ def build(client: Client, given: ControllerSettings, clock: Clock, *, lease: Lea
         clock,
     )
     jobs = JobSettings(given.namespace, given.image, given.dmcr_url, TRUST, given.log_level)
+    copies = CopySettings(given.namespace, given.image, given.dmcr_url, TRUST, given.log_level)
+    delivery = deliveries.setup(
+        manager,
+        DeliverySettings(copies, given.shared_pvc_storage_class, given.max_copies),
+        registry,
+        clock,
+    )
     uploads = UploadSettings(given.public_upload_url, bootstrap.bundle)
     catalog = Catalog(
         manager,
         CatalogSettings(jobs, uploads, given.max_publications),
         registry,
-        consumers=lambda _kind, _namespace, _name: (),
+        consumers=delivery.consumers,
         clock=clock,
     )
     registry.tell(catalog.registry_changed)
