@@ -7,6 +7,7 @@ Authorization goes to the registry's own origin only, never to a redirect's or a
 
 from __future__ import annotations
 
+import io
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -67,7 +68,9 @@ class Transport:
         patience: Patience,
         pool: _Pool | None = None,
     ) -> None:
-        self.base = URL(base_url.rstrip("/"))
+        self.base = URL(base_url)
+        if self.base.scheme not in {"http", "https"} or self.base.path != "/":
+            raise ValueError(f"{base_url!r} is not the address of a registry: https://host[:port], no path")
         self.patience = patience
         self.auth = auth
         self._tls = tls
@@ -83,8 +86,6 @@ class Transport:
 
     def resolve(self, target: str) -> URL:
         """Return the absolute URL of a path or of a Location header."""
-        if target.startswith("/"):
-            return URL(str(self.base) + target, encoded=True)
         return self.base.join(URL(target, encoded=True))
 
     async def call(
@@ -168,8 +169,9 @@ class Transport:
                 grant = await self.auth.grant(self._exchange)
                 sent["Authorization"] = f"Bearer {grant}"
             try:
+                data = io.BytesIO(body) if isinstance(body, bytes) and body else body
                 response = await self._pool.session().request(
-                    method, url, headers=sent, data=body, allow_redirects=False
+                    method, url, headers=sent, data=data, allow_redirects=False
                 )
             except aiohttp.ClientError as error:
                 raise _lost(method, url, error) from error
