@@ -6,6 +6,9 @@ on the volume is continued.
 
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
 import ssl
 import sys
 import time
@@ -49,6 +52,7 @@ def main() -> int:
 
 async def copy(chosen: Settings) -> None:
     """Fill the volume, or return at once when it is filled already."""
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, _stop)
     begun = time.monotonic()
     with Volume.open(chosen.target) as volume, Journal.open(volume, chosen.digest) as journal:
         if COMPLETE in journal.done:
@@ -64,6 +68,12 @@ async def copy(chosen: Settings) -> None:
         direct=volume.direct,
         duration_ms=round((time.monotonic() - begun) * 1000),
     )
+
+
+def _stop() -> None:
+    """End at once: the first process of a container has to do it itself, and no state is lost by it."""
+    _log.info("copy stopped")
+    os._exit(Exit.TRANSIENT)
 
 
 def _client(chosen: Settings) -> RegistryClient:

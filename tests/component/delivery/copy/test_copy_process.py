@@ -135,6 +135,19 @@ async def test_killed_in_the_middle_of_a_file_it_reads_only_the_rest(dmcr: Dmcr,
     assert again <= len(body) - kept + 64 * 1024
 
 
+async def test_asked_to_stop_it_stops_at_once_and_is_continued(dmcr: Dmcr, tmp_path: Path) -> None:
+    body = os.urandom(40 * MIB)
+    copy = Copy(tmp_path, await publish(dmcr, {"model.gguf": body}))
+    async with Gate(dmcr.port, 8 * MIB) as gate:
+        process = await copy.begin(gate.url)
+        await gate.reached.wait()
+        process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(5):
+            assert await process.wait() == Exit.TRANSIENT
+    assert await copy.run(dmcr.url) == Exit.DONE
+    assert copy.files() == {"model.gguf": body}
+
+
 async def test_registry_killed_in_the_middle_costs_no_attempt(dmcr: Dmcr, tmp_path: Path) -> None:
     body = os.urandom(40 * MIB)
     copy = Copy(tmp_path, await publish(dmcr, {"model.gguf": body}))
