@@ -3,8 +3,10 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 PY := .venv/bin/python
+# Only a KUBECONFIG typed after `make` chooses the demo's cluster, never one that happens to be exported.
+DEMO_CLUSTER := $(if $(filter command line,$(origin KUBECONFIG)),--kubeconfig $(KUBECONFIG))
 
-.PHONY: help setup lint format test test-unit
+.PHONY: help setup lint format test test-unit demo demo-down
 
 help: ## this text
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -24,3 +26,9 @@ test-unit: setup ## unit tests, below a minute
 test: setup ## every test layer: unit, contract, component, charts, e2e (root)
 	@$(PY) tools/prerequisites.py
 	@$(PY) tools/run_tests.py
+
+demo: setup ## a real model uploaded, stored and delivered to a Pod that answers (root; KUBECONFIG=FILE: a cluster of yours)
+	@$(PY) -m tools.demo $(DEMO_CLUSTER) up $(if $(IMAGE),--image $(IMAGE)) $(if $(LLAMA_IMAGE),--llama-image $(LLAMA_IMAGE))
+
+demo-down: setup ## remove all that `make demo` has made
+	@$(PY) -m tools.demo $(DEMO_CLUSTER) down

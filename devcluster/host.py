@@ -22,19 +22,23 @@ MADE_ELSEWHERE = ("/run/containerd", "/var/lib/cni", "/var/lib/kubelet", "/var/l
 def prepare(settings: Settings, progress: Progress) -> None:
     """Give the node its address, its kernel settings, its shared mount and its control group."""
     present = sysctls.read()
-    changes = sysctls.changes(present)
     if record.read() is None:
+        _announce(settings, present, progress)
         absent = [path for path in MADE_ELSEWHERE if not Path(path).exists()]
         record.write(Record(str(settings.directory), present, absent))
-    progress.note("On this machine, until `devcluster down`:")
-    progress.note(f"  bridges {settings.node_bridge} ({settings.node_ip}), {settings.pod_bridge}; nft tables")
-    progress.note(f"  control group /{settings.cgroup}, mounts below {settings.directory}")
-    for name, (old, new) in changes.items():
-        progress.note(f"  {name} = {new}, was {old}")
     network.prepare(settings)
     sysctls.apply(present)
     mounts.share(settings.kubelet_dir)
     cgroups.create(settings.cgroup)
+
+
+def _announce(settings: Settings, present: dict[str, str], progress: Progress) -> None:
+    """Say what is going to be changed."""
+    progress.note("On this machine, until `devcluster down`:")
+    progress.note(f"  bridges {settings.node_bridge} ({settings.node_ip}), {settings.pod_bridge}; nft tables")
+    progress.note(f"  control group /{settings.cgroup}, mounts below {settings.directory}")
+    for name, (old, new) in sysctls.changes(present).items():
+        progress.note(f"  {name} = {new}, was {old}")
 
 
 def check_owner(settings: Settings, progress: Progress) -> None:

@@ -1,0 +1,85 @@
+"""A whole cluster with the module installed, for end-to-end tests; one for all tests of a session.
+
+`platform` is a cluster of devcluster with the chart installed from the checkout. When AI_MODULES_KUBECONFIG
+names a cluster, that one is used and left as it is. Otherwise the one of this machine is brought up; it is
+taken down after the session only when the session has started it. AI_MODULES_KEEP=1 keeps it in any case.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from devcluster import cluster, settings
+from devcluster.progress import Progress
+from devcluster.settings import default_directory
+from tests.kit.controlplane import fresh_namespace
+from tools import installation
+from tools.demo import trouble
+from tools.installation import NAMESPACE, CommandFailed, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@dataclass(frozen=True)
+class Platform:
+    """A cluster in which the module runs."""
+
+    target: Target
+    #: References of the images on the nodes.
+    image: str
+    llama_image: str
+
+    def explain(self, *namespaces: str) -> str:
+        """Say what does not work in the module's namespace and in others."""
+        return trouble.explain(self.target, (NAMESPACE, *namespaces))
+
+
+@pytest.fixture(scope="session")
+def devcluster() -> Iterator[Target]:
+    """Return a cluster with a node, DNS and shared volumes."""
+    progress = Progress()
+    given = os.environ.get("AI_MODULES_KUBECONFIG")
+    if given:
+        yield installation.existing_cluster(Path(given), progress)
+        return
+    with _cluster_of_this_machine(progress) as target:
+        yield target
+
+
+@pytest.fixture(scope="session")
+def platform(devcluster: Target) -> Platform:
+    """Return the cluster with images loaded and the module installed."""
+    progress = Progress()
+    image = installation.provide_image(devcluster, "ai-models", progress)
+    llama_image = installation.provide_image(devcluster, "llama", progress)
+    made = Platform(devcluster, image, llama_image)
+    try:
+        with progress.step("module installed"):
+            installation.install_chart(devcluster, image)
+    except CommandFailed as error:
+        pytest.fail(f"{error}\n\n{made.explain()}", pytrace=False)
+    return made
+
+
+@pytest.fixture
+def tenant(platform: Platform) -> Iterator[str]:
+    """Return the name of a fresh namespace in which a user works."""
+    with fresh_namespace(platform.target.kubeconfig) as name:
+        yield name
+
+
+@contextmanager
+def _cluster_of_this_machine(progress: Progress) -> Iterator[Target]:
+    was_there = settings.load(default_directory()) is not None
+    try:
+        yield installation.own_cluster(progress)
+    finally:
+        if not was_there and os.environ.get("AI_MODULES_KEEP") != "1":
+            cluster.down(default_directory(), progress)

@@ -1,0 +1,137 @@
+"""The command line of the demo: `python -m tools.demo up|down`; `make demo` calls it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from devcluster import cluster
+from devcluster.errors import ClusterError
+from devcluster.progress import Progress
+from devcluster.settings import default_directory
+from images.errors import ImageError
+from tools import installation
+from tools.demo import scenario, trouble
+from tools.demo.gemma import NoModel
+from tools.demo.scenario import DemoFailed
+from tools.demo.story import Story
+from tools.installation import CommandFailed, Target
+
+FAILURES = (ClusterError, ImageError, CommandFailed, DemoFailed, NoModel)
+NAMESPACES = (installation.NAMESPACE, scenario.NAMESPACE)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--kubeconfig",
+    type=click.Path(path_type=Path, dir_okay=False, resolve_path=True),
+    help="A cluster that exists; without it, one is started on this machine.",
+)
+@click.pass_context
+def main(context: click.Context, kubeconfig: Path | None) -> None:
+    """See a real model uploaded, catalogued, stored and delivered to a Pod that answers with it."""
+    context.obj = kubeconfig
+
+
+@main.command()
+@click.option("--image", help="The ai-models image in a registry; without it, it is built here.")
+@click.option("--llama-image", help="The llama image in a registry; without it, it is built here.")
+@click.pass_obj
+def up(kubeconfig: Path | None, *, image: str | None, llama_image: str | None) -> None:
+    """Run the demo; what an earlier one has left is used or replaced."""
+    story, progress = Story(), Progress()
+    with story.step("A Kubernetes cluster", "cluster"):
+        target = _target(kubeconfig, progress)
+    try:
+        _play(target, story, progress, image, llama_image)
+    except FAILURES as error:
+        print(f"\nerror: {error}\n\n{trouble.explain(target, NAMESPACES)}", file=sys.stderr)
+        sys.exit(1)
+    _farewell(target, story)
+
+
+def _play(
+    target: Target, story: Story, progress: Progress, image: str | None, llama_image: str | None
+) -> None:
+    with story.step("The images: ai-models, and llama.cpp's server as an application", "images"):
+        image = image or installation.provide_image(target, "ai-models", progress)
+        llama_image = llama_image or installation.provide_image(target, "llama", progress)
+    with story.step("The module, installed by its Helm chart", "installation"):
+        story.say(f"helm upgrade --install ai-models modules/ai-models -n {installation.NAMESPACE}")
+        installation.install_chart(target, image)
+    with story.step("A real model on this machine: Gemma 3 270M", "model fetched"):
+        path = scenario.fetched(story)
+    with story.step("The model ordered from the catalogue", "model ordered"):
+        scenario.clear(target, story)
+        scenario.order(target, story)
+    with story.step("The model uploaded, checked and stored, until it is Ready", "upload to Ready"):
+        scenario.upload(target, story, path)
+    with story.step("What the catalogue knows about it", "facts"):
+        scenario.facts(target, story)
+    with story.step("An ordinary Deployment that names the model in an annotation", "delivery"):
+        scenario.deliver(target, story, llama_image)
+    with story.step("The Pod answers with the model", "completion"):
+        scenario.ask(target, story)
+
+
+def _farewell(target: Target, story: Story) -> None:
+    namespace, deployment = scenario.NAMESPACE, scenario.APPLICATION
+    click.echo(f"\n{story.table()}\n")
+    click.secho("Try next", bold=True)
+    clients = target.directory / "bin" if target.directory else target.kubectl_binary.parent
+    click.echo(f"  export KUBECONFIG={target.kubeconfig} PATH={clients}:$PATH")
+    click.echo(f"  kubectl -n {namespace} describe model {scenario.MODEL}")
+    click.echo(f"  kubectl -n {namespace} get deployment {deployment} -o yaml   # what the webhook has added")
+    click.echo(f"  kubectl -n {namespace} port-forward deployment/{deployment} {scenario.PORT} &")
+    body = '{"prompt": "Once upon a time", "max_tokens": 40}'
+    click.echo(f"  curl -s localhost:{scenario.PORT}/v1/completions -d '{body}'")
+    given = "" if target.directory else f" KUBECONFIG={target.kubeconfig}"
+    click.echo(f"\nRemove everything: make demo-down{given}")
+
+
+@main.command()
+@click.pass_obj
+def down(kubeconfig: Path | None) -> None:
+    """Remove the demo: the cluster on this machine, or the demo's parts of one that exists."""
+    progress = Progress()
+    if kubeconfig is None:
+        cluster.down(default_directory(), progress)
+        return
+    target = installation.existing_cluster(kubeconfig, progress)
+    with progress.step(f"namespace {scenario.NAMESPACE} deleted"):
+        target.kubectl("delete", "namespace", scenario.NAMESPACE, "--ignore-not-found", "--timeout=90s")
+    with progress.step("module uninstalled"):
+        target.helm(
+            "uninstall", installation.RELEASE, "-n", installation.NAMESPACE, "--ignore-not-found", "--wait"
+        )
+        target.kubectl("delete", "namespace", installation.NAMESPACE, "--ignore-not-found", "--timeout=90s")
+
+
+def _target(kubeconfig: Path | None, progress: Progress) -> Target:
+    if kubeconfig:
+        return installation.existing_cluster(kubeconfig, progress)
+    return installation.own_cluster(progress)
+
+
+def run() -> int:
+    """Run the command line; an error that a person can act on is no traceback."""
+    try:
+        main(standalone_mode=False)
+    except FAILURES as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        print("interrupted", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(run())

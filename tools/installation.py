@@ -1,0 +1,122 @@
+"""Where the module gets installed, and how: shared by the demo and the end-to-end tests.
+
+A cluster of devcluster gets the images loaded; in any other they must be on the nodes, or in a registry.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from devcluster import cache, cluster, components, gobuild, settings, wanted
+from devcluster.errors import ClusterError
+from devcluster.nodeimages import NodeImages
+from devcluster.settings import Settings, default_directory
+from images import builds
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from devcluster.progress import Progress
+
+CHART = Path(__file__).resolve().parent.parent / "modules" / "ai-models"
+RELEASE = "ai-models"
+NAMESPACE = "d8-ai-models"
+CLIENTS = ("kubectl", "helm")
+HELM_TIMEOUT = "180s"
+
+
+class CommandFailed(Exception):
+    """A command of kubectl or helm failed; the message holds its words."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A cluster to work with, and the clients for it."""
+
+    kubeconfig: Path
+    kubectl_binary: Path
+    helm_binary: Path
+    #: The folder of the cluster, when it is one of devcluster's.
+    directory: Path | None
+
+    def kubectl(self, *arguments: str, stdin: str | None = None, timeout: float = 120) -> str:
+        """Run kubectl and return what it printed."""
+        command = [str(self.kubectl_binary), "--kubeconfig", str(self.kubeconfig), *arguments]
+        return _run(command, stdin, timeout)
+
+    def get(self, *arguments: str) -> Any:
+        """Return an object, or a list, as kubectl gets it."""
+        return json.loads(self.kubectl("get", *arguments, "--output=json"))
+
+    def helm(self, *arguments: str) -> str:
+        """Run helm and return what it printed."""
+        command = [str(self.helm_binary), "--kubeconfig", str(self.kubeconfig), *arguments]
+        return _run(command, None, 300)
+
+
+def own_cluster(progress: Progress, directory: Path | None = None) -> Target:
+    """Bring up the cluster of devcluster, or find it running."""
+    fresh = Settings(directory or default_directory())
+    running = settings.load(fresh.directory)
+    cluster.up(running if running and not running.control_plane_only else fresh, progress)
+    return existing_cluster(fresh.kubeconfig, progress)
+
+
+def existing_cluster(kubeconfig: Path, progress: Progress) -> Target:
+    """Use a cluster that runs already, with clients from the cache."""
+    if not kubeconfig.is_file():
+        raise ClusterError(f"there is no kubeconfig {kubeconfig}; check KUBECONFIG")
+    parts = [
+        component for component in components.NODE + components.CONTROL_PLANE if component.name in CLIENTS
+    ]
+    kept = cache.folder("devcluster")
+    wanted.provide(wanted.find(parts, {}, kept), kept, progress)
+    found = gobuild.ensure_binaries(parts, kept, progress)
+    ours = settings.load(kubeconfig.parent)
+    directory = kubeconfig.parent if ours and not ours.control_plane_only else None
+    return Target(kubeconfig, found["kubectl"], found["helm"], directory)
+
+
+def provide_image(target: Target, name: str, progress: Progress) -> str:
+    """Build an image and return its reference; on a cluster of devcluster it is then on the node."""
+    kept = cache.folder("images")
+    archive = kept / f"{name}.tar"
+    with cache.locked(archive):
+        with progress.step(f"image {name} built"), tempfile.TemporaryDirectory(dir=kept) as work:
+            reference = builds.build(name, archive, Path(work))
+        if target.directory is None:
+            progress.note(
+                f"  load it into the nodes of your cluster: {archive} (a docker-archive of {reference})"
+            )
+        elif not _is_on_node(target.directory, reference):
+            cluster.load(target.directory, [archive], progress)
+    return reference
+
+
+def install_chart(target: Target, reference: str, values: Sequence[str] = ()) -> None:
+    """Install or upgrade the module and wait until its Deployments are available."""
+    options = [word for value in (f"image.reference={reference}", *values) for word in ("--set", value)]
+    where = ("--namespace", NAMESPACE, "--create-namespace", "--wait", "--timeout", HELM_TIMEOUT)
+    target.helm("upgrade", "--install", RELEASE, str(CHART), *where, *options)
+
+
+def _is_on_node(directory: Path, reference: str) -> bool:
+    names = NodeImages(settings.require(directory)).references()
+    return bool({reference, f"docker.io/library/{reference}"} & names)
+
+
+def _run(command: Sequence[str], stdin: str | None, timeout: float) -> str:
+    try:
+        result = subprocess.run(
+            command, input=stdin, capture_output=True, text=True, check=False, timeout=timeout
+        )
+    except subprocess.TimeoutExpired:
+        raise CommandFailed(f"`{' '.join(command)}` did not end within {timeout:.0f} s") from None
+    if result.returncode:
+        raise CommandFailed(f"`{' '.join(command)}` failed: {result.stderr.strip() or result.stdout.strip()}")
+    return result.stdout
