@@ -19,6 +19,8 @@ CANONICAL = (
     *("intermediate_size", "vocab_size", "max_position_embeddings", "sliding_window", "use_sliding_window"),
     *("tie_word_embeddings", "num_experts", "num_experts_per_token", "kv_lora_rank", "qk_rope_head_dim"),
 )
+#: generators that the registry of the source lists among embedders as well, where the later list won
+GENERATORS = ("LlavaNextForConditionalGeneration", "Phi3VForCausalLM", "Qwen2VLForConditionalGeneration")
 KEPT = ("text_config", "text_model_type", "flat_in_old_checkpoints", "head_dim", "kv_heads", "serving_fields")
 
 
@@ -41,7 +43,8 @@ def _architectures(registry: dict[str, Any]) -> dict[str, Any]:
     sets: list[list[list[str]]] = []
     classes = {}
     for name, entry in registry["architectures"].items():
-        pair = [entry["endpoint_types"], entry.get("features", [])]
+        endpoints = ["Chat", "ImageToText"] if name in GENERATORS else entry["endpoint_types"]
+        pair = [endpoints, entry.get("features", [])]
         if pair not in sets:
             sets.append(pair)
         classes[name] = sets.index(pair)

@@ -5,13 +5,19 @@ from __future__ import annotations
 import io
 import json
 import tarfile
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gguf
 import numpy as np
 from safetensors.numpy import save
+
+from modelkit.reading import MemoryReader
+
+if TYPE_CHECKING:
+    from modelkit.reading import Files
 
 LAYERS, HIDDEN, VOCABULARY, HEADS, INNER = 2, 64, 100, 4, 128
 
@@ -36,7 +42,7 @@ def gguf_bytes(*, size: int = 0, template: str = "{{ messages }}", architecture:
         for layer in range(LAYERS):
             writer.add_tensor(f"blk.{layer}.ffn_up.weight", np.ones((INNER, HIDDEN), np.float16))
         if size:
-            noise = np.random.default_rng(size).integers(0, 255, size, np.int8, endpoint=True)
+            noise = np.random.default_rng(size).integers(-128, 127, size, np.int8, endpoint=True)
             writer.add_tensor("blk.0.ffn_down.weight", noise.reshape(-1, 1024))
         writer.write_header_to_file()
         writer.write_kv_data_to_file()
@@ -99,3 +105,8 @@ def tar(files: dict[str, bytes], top: str = "") -> bytes:
             member.size = len(data)
             archive.addfile(member, io.BytesIO(data))
     return stream.getvalue()
+
+
+def readers(files: dict[str, bytes]) -> Files:
+    """Return files in memory as header readers take them."""
+    return {path: partial(MemoryReader, data) for path, data in files.items()}
