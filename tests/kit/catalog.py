@@ -5,64 +5,29 @@ from __future__ import annotations
 import asyncio
 import uuid
 from contextlib import asynccontextmanager, suppress
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import yaml
 
 from aimodels.api.model import API_VERSION, AnyModel, ClusterModel, Model
 from aimodels.processes.controller import build
 from aimodels.processes.settings import ControllerSettings
 from kubekit.client import Client, connect
 from kubekit.errors import ApiError, NotFound
-from kubekit.resources import CUSTOM_RESOURCE_DEFINITION, SERVICE_ACCOUNT, Job, Pod
+from kubekit.resources import SERVICE_ACCOUNT, Job, Pod
 from kubekit.resources import Event as KubeEvent
 from opskit.clock import SystemClock
+from tests.kit.eventually import eventually
+from tests.kit.modelsapi import install_definitions
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
 
     from aimodels.api.reasons import Phase
     from kubekit.resources import Resource
 
-CRDS = Path(__file__).resolve().parents[2] / "modules/ai-models/templates/crds"
 WAIT = 20.0
-
-
-async def install_crds(client: Client) -> None:
-    """Apply the chart's CRDs and wait until the API serves them."""
-    for path in sorted(CRDS.glob("*.yaml")):
-        manifest = yaml.safe_load(path.read_text())
-        await client.patch(
-            CUSTOM_RESOURCE_DEFINITION,
-            manifest["metadata"]["name"],
-            manifest,
-            content="apply",
-            field_manager="tests",
-            force=True,
-        )
-    for kind in (Model, ClusterModel):
-        await eventually(partial(_served, client, kind))
-
-
-async def _served(client: Client, kind: type[AnyModel]) -> bool:
-    try:
-        await client.request("GET", kind.KIND.path() + "?limit=1")
-    except ApiError:
-        return False
-    return True
-
-
-async def eventually(probe: Callable[[], Any], *, within: float = WAIT) -> Any:
-    """Return the first true answer of the probe; the deadline is the test's, not a measurement."""
-    async with asyncio.timeout(within):
-        while True:
-            found = await probe()
-            if found:
-                return found
-            await asyncio.sleep(0.03)
 
 
 class Cluster:
@@ -96,7 +61,7 @@ class Cluster:
 
         try:
             found: AnyModel = await eventually(reached, within=within)
-        except TimeoutError:
+        except AssertionError:
             raise AssertionError(f"{phase} not reached: {(await self.get(model)).status}") from None
         return found
 
@@ -204,7 +169,7 @@ async def running_catalog(
         **settings,
     )
     async with connect(kubeconfig) as client:
-        await install_crds(client)
+        await install_definitions(client)
         with suppress(ApiError):
             await client.create(
                 {

@@ -13,7 +13,7 @@ T = TypeVar("T")
 STEP = 0.05
 
 
-async def eventually(look: Callable[[], Awaitable[T]], *, within: float = 30.0) -> T:
+async def eventually(look: Callable[[], Awaitable[T | None]], *, within: float = 30.0) -> T:
     """Return the first true answer; AssertionError with the last one when none comes in time."""
     deadline = asyncio.get_running_loop().time() + within
     while True:

@@ -15,7 +15,7 @@ import msgspec
 
 from aimodels.api.model import FINALIZER
 from aimodels.catalog import names, state
-from aimodels.catalog.job import SERVICE_ACCOUNT, pod_prefix, publication_job
+from aimodels.catalog.job import SERVICE_ACCOUNT, publication_job
 from aimodels.catalog.observe import owned
 from kubekit.errors import AlreadyExists, NeedsUser
 from kubekit.finalizer import add_finalizer, remove_finalizer
@@ -193,7 +193,7 @@ class Actor:
             service_account=f"{self._jobs.namespace}/{SERVICE_ACCOUNT}",
             repository=repository,
             purpose="publication",
-            pod_prefix=pod_prefix(job),
+            pod_prefix=names.publication_pods(metadata.uid),
             actions=("pull", "push"),
             expected_bytes=await _staged_bytes(client, repository),
         )

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from aimodels.catalog.names import Key
 
 SERVICE_ACCOUNT = "ai-models-publication"
-#: generated Pod names keep so much of the Job's name
-POD_NAME_BASE = 58
 _USER = 64535
 _TOKEN_SECONDS = 3600
 #: logs of ended attempts stay readable for so long
@@ -62,11 +60,6 @@ def publication_job(
             },
         },
     }
-
-
-def pod_prefix(job: str) -> str:
-    """Return with what the name of the Job's Pod begins: the API server cuts long names."""
-    return f"{job}-"[:POD_NAME_BASE].rstrip("-.")
 
 
 def _environment(settings: JobSettings, key: Key, uid: str, generation: int, attempt: int) -> dict[str, str]:

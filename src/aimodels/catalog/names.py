@@ -89,7 +89,15 @@ def publication_transfer(uid: str, generation: int, attempt: int) -> str:
 
 def publication_job(uid: str, generation: int, attempt: int) -> str:
     """Return the name of a publication attempt's Job."""
-    return f"ai-model-publish-{uid}-g{generation}-a{attempt}"
+    return f"{publication_pods(uid)}-g{generation}-a{attempt}"
+
+
+def publication_pods(uid: str) -> str:
+    """Return with what the names of a model's publication Pods begin.
+
+    Kubernetes cuts the name of a Job when it makes a Pod's name of it, so generation and attempt may be gone.
+    """
+    return f"ai-model-publish-{uid}"
 
 
 def uid_of(transfer: str) -> str | None:

@@ -11,7 +11,7 @@ import pytest
 from aimodels.api.model import API_VERSION, ClusterModel, Model
 from kubekit.client import Client, connect
 from kubekit.errors import Invalid
-from tests.kit.catalog import install_crds
+from tests.kit.modelsapi import install_definitions
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -64,7 +64,7 @@ def served(control_plane: Path) -> Path:
 
     async def install() -> None:
         async with connect(control_plane) as client:
-            await install_crds(client)
+            await install_definitions(client)
 
     asyncio.run(install())
     return control_plane

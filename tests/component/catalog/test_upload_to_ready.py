@@ -15,7 +15,8 @@ from kubekit.conditions import find
 from kubekit.resources import Job, Role, Secret
 from modelio.registry import NotFound, RegistryClient
 from tests.kit import upload
-from tests.kit.catalog import Cluster, eventually, running_catalog
+from tests.kit.catalog import Cluster, running_catalog
+from tests.kit.eventually import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
