@@ -44,7 +44,7 @@ async def serve(
     """
     listener = bind(host, port)
     server = _Granian(app, listener, tls)
-    async with tlsfiles.watched(tls, server.read_again):
+    async with tlsfiles.watched(tls.paths() if tls else (), server.read_again):
         running = asyncio.create_task(server.serve())
         if started:
             started(listener.getsockname()[1])

@@ -19,6 +19,7 @@ _LOG = logging.logger(__name__)
 
 SAFE_HEADERS = {
     "cache-control": "no-store",
+    "pragma": "no-cache",
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
 }

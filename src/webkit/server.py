@@ -65,7 +65,7 @@ async def serve(
             tls.load_into(config.ssl)
 
     with contextlib.closing(bind(host, port)) as listener:
-        async with tlsfiles.watched(tls, reload):
+        async with tlsfiles.watched(tls.paths() if tls else (), reload):
             running = asyncio.create_task(server.serve(sockets=[listener]))
             try:
                 await asyncio.shield(running)

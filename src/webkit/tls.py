@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from opskit import logging
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Sequence
     from pathlib import Path
 
 _LOG = logging.logger(__name__)
@@ -37,19 +37,23 @@ class TlsFiles:
         """Let a living context present these files from the next handshake on."""
         context.load_cert_chain(self.certificate, self.key)
 
-    def state(self) -> tuple[tuple[int, int], ...]:
-        """Return something that changes when a file is replaced."""
-        found = (self.certificate.stat(), self.key.stat())
-        return tuple((stat.st_ino, stat.st_mtime_ns) for stat in found)
+    def paths(self) -> tuple[Path, ...]:
+        """Return the files to look at for changes."""
+        return (self.certificate, self.key)
 
 
-async def watch(files: TlsFiles, reload: Callable[[], None], every: float = LOOK_EVERY) -> None:
+def trust(ca_file: Path | None) -> ssl.SSLContext:
+    """Return a client context that trusts the file's CAs, or the system's when there is none."""
+    return ssl.create_default_context(cafile=ca_file)
+
+
+async def watch(paths: Sequence[Path], reload: Callable[[], None], every: float = LOOK_EVERY) -> None:
     """Call ``reload`` after each change, for ever; files that are half replaced are tried again."""
-    served = files.state()
+    served = _state(paths)
     while True:
         await asyncio.sleep(every)
         try:
-            found = files.state()
+            found = _state(paths)
             if found == served:
                 continue
             reload()
@@ -57,13 +61,18 @@ async def watch(files: TlsFiles, reload: Callable[[], None], every: float = LOOK
             _LOG.warning("new certificate not usable yet, the old one stays", err=error)
         else:
             served = found
-            _LOG.info("certificate changed", certificate=str(files.certificate))
+            _LOG.info("certificate changed", files=[str(path) for path in paths])
+
+
+def _state(paths: Sequence[Path]) -> list[tuple[int, int]]:
+    """Return something that changes when a file is replaced."""
+    return [(stat.st_ino, stat.st_mtime_ns) for stat in (path.stat() for path in paths)]
 
 
 @contextlib.asynccontextmanager
-async def watched(files: TlsFiles | None, reload: Callable[[], None]) -> AsyncIterator[None]:
-    """Look at the certificate files, if there are any, while the body runs."""
-    watching = asyncio.create_task(watch(files, reload)) if files else None
+async def watched(paths: Sequence[Path], reload: Callable[[], None]) -> AsyncIterator[None]:
+    """Look at the files, if there are any, while the body runs."""
+    watching = asyncio.create_task(watch(paths, reload)) if paths else None
     try:
         yield
     finally:
