@@ -31,7 +31,10 @@ CHUNK = 1 << 20
 STALL_SECONDS = 60.0
 ANSWER_SECONDS = 300.0
 BACKOFF = Backoff(first=0.5, most=15.0)
-_REFUSED, _CONFLICT, _TOO_MANY, _SERVER_ERROR, _NO_ROOM = 400, 409, 429, 500, 507
+_REFUSED, _CONFLICT = 400, 409
+#: silence, a wrong offset (it is asked for again), too much at once, faults of the gateway itself
+_PASSING = {408, 416, 429, *range(500, 507)}
+_RECEIVED = "UploadReceived"
 _LONGEST_ANSWER = 64 * 1024
 #: what a refusal without a body means, as answers to HEAD are
 _MEANINGS = {
@@ -241,8 +244,9 @@ async def _refused(answer: aiohttp.ClientResponse) -> Exception:
     except msgspec.DecodeError:
         otherwise = (f"the answer is {answer.status} {answer.reason}", "")
         refusal = _Refusal("", *_MEANINGS.get(answer.status, otherwise))
-    passing = answer.status == _TOO_MANY or _SERVER_ERROR <= answer.status < _NO_ROOM
-    if passing:
+    if refusal.reason == _RECEIVED:
+        return Complete()
+    if answer.status in _PASSING:
         after = answer.headers.get("Retry-After", "")
         return Broken(refusal.message, float(after) if after.isdigit() else None)
     code = {400: Exit.USAGE, 401: Exit.DENIED, 403: Exit.DENIED, 409: Exit.FAILED}.get(

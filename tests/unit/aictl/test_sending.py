@@ -127,6 +127,23 @@ async def test_a_session_that_has_everything_is_an_end(file: Path) -> None:
     assert to.ranges == []
 
 
+@pytest.mark.parametrize(
+    "answer", [refusal(416, "OffsetMismatch", "elsewhere"), refusal(408, "Stalled", "silence")]
+)
+async def test_where_to_go_on_is_asked_again(file: Path, answer: gateway.Answer) -> None:
+    to = Gateway(held=bytearray(CONTENT[:1_000_000]), faults=[answer])
+    async with _sender(file, to) as sent:
+        await sent.sender.send()
+    assert to.held == CONTENT
+    assert to.ranges == ["bytes 1000000-4999999/5000000"]
+
+
+async def test_a_file_that_was_received_meanwhile_is_an_end(file: Path) -> None:
+    to = Gateway(faults=[refusal(409, "UploadReceived", "it is here")])
+    async with _sender(file, to) as sent:
+        assert (await sent.sender.send()).size_bytes == 5_000_000
+
+
 async def test_a_busy_gateway_is_asked_again(file: Path) -> None:
     to = Gateway(faults=[refusal(503, "Busy", "come back"), (429, {"Retry-After": "0"}, b"")])
     async with _sender(file, to) as sent:
