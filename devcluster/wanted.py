@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from devcluster import gobuild, machine, toolchain
+from devcluster.commands import which
 from devcluster.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ COMPONENT_SECONDS = 8
 
 def find(components: Sequence[Component], commands: Mapping[str, str], kept: Path) -> Wanted:
     """Look for what is missing."""
-    packages = {package for command, package in commands.items() if not shutil.which(command)}
+    packages = {package for command, package in commands.items() if not which(command)}
     builds = gobuild.missing(components, kept)
     needs_go = builds and not toolchain.system_go() and not toolchain.wheel_go(kept).exists()
     return Wanted(tuple(sorted(packages)), toolchain.wheel_version() if needs_go else None, tuple(builds))
@@ -102,7 +102,7 @@ def _apt_get(packages: Sequence[str]) -> None:
     by_hand = f"install them by hand: apt-get install {' '.join(packages)}"
     if os.geteuid() != 0:
         raise ClusterError(f"only root can install Debian packages; {by_hand}")
-    if not shutil.which("apt-get"):
+    if not which("apt-get"):
         raise ClusterError(f"this machine has no apt-get; {by_hand}, or what your distribution calls them")
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     for arguments in (("update", "-q"), ("install", "-y", "-q", "--no-install-recommends", *packages)):

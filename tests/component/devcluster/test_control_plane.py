@@ -60,13 +60,24 @@ def test_an_ordinary_user_has_a_control_plane(folder: Path) -> None:
             assert status.count("running") == 4
             again = _devcluster(folder, "up", "--control-plane-only", f"--port-base={port_base}")
             assert again.returncode == 0, again.stderr
-            refused = _devcluster(folder, "up", f"--port-base={port_base}")
-            assert (refused.returncode, "other settings" in refused.stderr) == (1, True)
+            without_images = _devcluster(folder, "load", "image.tar")
+            assert without_images.returncode == 1
+            assert "this cluster has no node" in without_images.stderr
         finally:
             stopped = _devcluster(folder, "down")
         assert stopped.returncode == 0, stopped.stderr
     assert not (folder / "c").exists()
     assert not _processes_of(folder)
+
+
+def test_what_is_missing_is_listed_and_nothing_is_built(folder: Path) -> None:
+    environment = {"NO_INSTALL": "1", "AI_MODULES_CACHE": str(folder / "cache")}
+    refused = _devcluster(folder, "up", "--control-plane-only", **environment)
+    assert refused.returncode == 1
+    assert "etcd kube-apiserver kubectl kube-controller-manager kube-scheduler" in refused.stderr
+    assert "NO_INSTALL=1: nothing was installed" in refused.stderr
+    assert not list((folder / "cache").rglob("etcd*"))
+    assert not (folder / "c").exists()
 
 
 def test_a_control_plane_goes_on_where_it_was_killed(folder: Path) -> None:
@@ -119,9 +130,9 @@ def _as_nobody() -> Sequence[str]:
     return ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", *READ_ONLY)
 
 
-def _devcluster(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def _devcluster(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     command = [*_as_nobody(), sys.executable, "-m", "devcluster", "--dir", str(folder / "c"), *arguments]
-    environment = {**os.environ, "HOME": str(folder), "AI_MODULES_CACHE": str(cache.root())}
+    environment = {**os.environ, "HOME": str(folder), "AI_MODULES_CACHE": str(cache.root()), **variables}
     return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=120)
 
 

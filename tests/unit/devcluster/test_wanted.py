@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import io
-import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -34,7 +33,7 @@ def test_only_packages_of_missing_commands_are_wanted(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(
-        shutil, "which", lambda command: None if command in {"runc", "mount", "umount"} else "/x"
+        wanted, "which", lambda command: None if command in {"runc", "mount", "umount"} else "/x"
     )
     found = wanted.find([], wanted.NODE_COMMANDS, tmp_path)
     assert found.packages == ("mount", "runc")

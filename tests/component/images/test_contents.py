@@ -1,0 +1,96 @@
+"""The images as files: unpacked, entered, and their programs run as the user that a container has."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tarfile
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from devcluster import cache
+from images import builds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.timeout(600),  # the first build on a machine fetches packages
+    pytest.mark.skipif(os.geteuid() != 0, reason="entering an image needs root"),
+]
+
+PROCESSES = (
+    "aimodels.processes.controller",
+    "aimodels.processes.api",
+    "aimodels.dmcr.app",
+    "aimodels.publication",
+    "aimodels.delivery.copy",
+)
+
+
+@contextmanager
+def _unpacked(name: str) -> Iterator[tuple[Path, dict[str, Any]]]:
+    with tempfile.TemporaryDirectory(dir=cache.folder("images")) as work:
+        archive, root = Path(work) / "image.tar", Path(work) / "root"
+        builds.build(name, archive, Path(work))
+        root.mkdir()
+        with tarfile.open(archive) as tar:
+            manifest = _json(tar, "manifest.json")[0]
+            for layer in manifest["Layers"]:
+                content = tar.extractfile(layer)
+                assert content is not None
+                with tarfile.open(fileobj=content) as files:
+                    files.extractall(root, filter="tar")
+            yield root, _json(tar, manifest["Config"])["config"]
+
+
+def _json(tar: tarfile.TarFile, name: str) -> Any:
+    content = tar.extractfile(name)
+    assert content is not None
+    return json.loads(content.read())
+
+
+def _run(root: Path, config: dict[str, Any], *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [
+        "/usr/sbin/chroot",
+        f"--userspec={config['User']}",
+        str(root),
+        *config["Entrypoint"],
+        *arguments,
+    ]
+    environment = dict(word.split("=", 1) for word in config["Env"])
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+
+
+def test_every_process_finds_all_that_it_imports() -> None:
+    program = (
+        f"import importlib, os; [importlib.import_module(name) for name in {PROCESSES}]; print(os.getuid())"
+    )
+    with _unpacked("ai-models") as (root, config):
+        result = _run(root, config, "-c", program)
+    assert (result.returncode, result.stdout) == (0, "64535\n"), result.stderr
+
+
+def test_imports_are_compiled_beforehand() -> None:
+    program = (
+        "import sys, asyncio, msgspec, opskit; print([m.__cached__ for m in (asyncio, msgspec, opskit)])"
+    )
+    with _unpacked("ai-models") as (root, config):
+        result = _run(root, config, "-v", "-c", program)
+    loaded = [line for line in result.stderr.splitlines() if "code object from" in line]
+    sources = [line for line in loaded if line.rstrip("'").endswith(".py")]
+    assert loaded
+    assert sources == []
+
+
+def test_a_path_without_a_model_is_refused_by_the_llama_server() -> None:
+    with _unpacked("llama") as (root, config):
+        result = _run(root, config, "--model", "/data/none")
+    assert result.returncode == 2
+    assert "/data/none is no GGUF file and holds none" in result.stderr
