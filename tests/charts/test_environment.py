@@ -9,6 +9,7 @@ import pytest
 from aimodels.dmcr.settings import Settings as DmcrSettings
 from aimodels.processes import namespace, uninstall
 from aimodels.processes.settings import ApiSettings, ControllerSettings
+from aimodels.upload.settings import Settings as UploadSettings
 from opskit import logging, settings
 from tests.kit import helm
 
@@ -19,6 +20,7 @@ S3 = {"bucket": "models", "endpoint": "https://s3.example.com", "credentialsSecr
 PROCESSES: dict[str, tuple[str, type[msgspec.Struct]]] = {
     "Deployment/ai-models-api": ("AI_MODELS_", ApiSettings),
     "Deployment/ai-models-controller": ("AI_MODELS_", ControllerSettings),
+    "Deployment/ai-models-upload-gateway": ("UPLOAD_", UploadSettings),
     "Deployment/dmcr": ("DMCR_", DmcrSettings),
     "Job/ai-models-namespace": ("AI_MODELS_", namespace.Settings),
     "Job/ai-models-uninstall": ("AI_MODELS_", uninstall.Settings),
