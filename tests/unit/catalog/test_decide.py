@@ -1,0 +1,444 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from aimodels.api.model import FORCE_DELETE_ANNOTATION, RETRY_ANNOTATION, ModelStatus, PublicationStatus
+from aimodels.api.reasons import ConditionType, ModelEvent, ModelReason, Phase
+from aimodels.catalog import statuses
+from aimodels.catalog.decide import decide
+from aimodels.catalog.names import publication_transfer
+from aimodels.catalog.publications import _GIVE_UP
+from aimodels.catalog.state import (
+    NOTHING,
+    AddFinalizer,
+    Bytes,
+    Cause,
+    CloseRepository,
+    DeleteJobs,
+    IssueUpload,
+    JobPhase,
+    Observation,
+    Plan,
+    PublicationJob,
+    Queue,
+    RemoveFinalizer,
+    RemoveTag,
+    RevokeTransfer,
+    RevokeTransfers,
+    StartPublication,
+    UploadObjects,
+    WithdrawUpload,
+)
+from aimodels.catalog.uploads import IDLE
+from kubekit.conditions import find
+from tests.kit.observations import (
+    CATALOG,
+    DIGEST,
+    NOW,
+    PUBLISHED,
+    UID,
+    UPLOAD_TRANSFER,
+    URL,
+    model,
+    publishing,
+    status,
+    waiting,
+)
+
+if TYPE_CHECKING:
+    from aimodels.api.model import ModelSource
+
+UNDO = (RevokeTransfers(), WithdrawUpload(), DeleteJobs(), CloseRepository())
+SECOND = timedelta(seconds=1)
+
+
+def phase(plan: Plan) -> str | None:
+    return plan.status.phase if plan.status else None
+
+
+def reason(plan: Plan, type_: ConditionType = ConditionType.READY) -> str:
+    assert plan.status
+    found = find(plan.status.conditions, type_)
+    assert found
+    return found.reason
+
+
+def events(plan: Plan) -> list[str]:
+    return [note.event for note in plan.notes]
+
+
+# a new model
+
+
+def test_a_new_model_gets_its_finalizer_before_its_upload() -> None:
+    plan = decide(Observation(model(finalized=False), tags={}, transfers={}), NOW)
+
+    assert plan.actions == (AddFinalizer(), IssueUpload())
+    assert phase(plan) == Phase.WAIT_FOR_UPLOAD
+    assert reason(plan) == ModelReason.WAITING_FOR_USER_UPLOAD
+    assert events(plan) == [ModelEvent.UPLOAD_SESSION_ISSUED]
+
+
+def test_a_new_model_adopts_what_is_published_already() -> None:
+    o = Observation(model(finalized=False), tags={"published": DIGEST}, transfers={}, published=PUBLISHED)
+    plan = decide(o, NOW)
+
+    assert plan.actions == (AddFinalizer(),)
+    assert phase(plan) == Phase.READY
+    assert plan.status
+    assert plan.status.artifact
+    assert plan.status.artifact.digest == DIGEST
+
+
+def test_an_adopted_model_loses_the_tag_of_an_old_upload() -> None:
+    tags = {"published": DIGEST, "upload": DIGEST}
+    plan = decide(Observation(model(), tags=tags, transfers={}, published=PUBLISHED), NOW)
+    assert plan.actions == (RemoveTag("upload"),)
+
+
+def test_a_new_model_goes_on_with_an_upload_that_is_there_already() -> None:
+    plan = decide(Observation(model(), tags={"upload": DIGEST}, transfers={}), NOW)
+    assert phase(plan) == Phase.PUBLISHING
+
+
+@pytest.mark.parametrize("source", [URL, CATALOG])
+def test_a_source_that_is_not_served_fails_at_once_and_makes_nothing(source: ModelSource) -> None:
+    plan = decide(Observation(model(source=source, finalized=False)), NOW)
+
+    assert phase(plan) == Phase.FAILED
+    assert reason(plan) == ModelReason.UNSUPPORTED_SOURCE
+    assert plan.actions == ()
+    assert events(plan) == [ModelEvent.PUBLICATION_FAILED]
+
+
+def test_a_refusal_is_told_once() -> None:
+    refused = decide(Observation(model(source=URL)), NOW)
+    assert decide(Observation(model(refused.status, URL)), NOW + SECOND) == NOTHING
+
+
+def test_a_model_waits_while_the_registry_does_not_answer() -> None:
+    plan = decide(Observation(model(), problem="no answer"), NOW)
+
+    assert phase(plan) == Phase.PENDING
+    assert reason(plan) == ModelReason.STORAGE_UNAVAILABLE
+    assert plan.again
+
+
+# waiting for the upload
+
+
+def test_a_standing_upload_is_left_alone() -> None:
+    plan = decide(waiting(), NOW)
+    assert plan.actions == ()
+    assert plan.notes == ()
+    assert phase(plan) == Phase.WAIT_FOR_UPLOAD
+
+
+def test_a_vanished_secret_is_made_again_for_the_transfer_that_stands() -> None:
+    plan = decide(waiting(upload=None), NOW)
+    assert plan.actions == (IssueUpload(UPLOAD_TRANSFER),)
+
+
+def test_a_vanished_transfer_is_replaced_by_another_one() -> None:
+    plan = decide(waiting(transfers={}), NOW)
+    assert plan.actions == (IssueUpload(None),)
+
+
+def test_a_secret_for_another_generation_is_replaced() -> None:
+    other = UploadObjects(f"upload-{UID}-g2-ab", NOW)
+    plan = decide(waiting(upload=other, transfers={f"upload-{UID}-g2-ab": Bytes(0)}), NOW)
+    assert plan.actions == (IssueUpload(None),)
+
+
+def test_an_idle_upload_lapses() -> None:
+    issued = NOW - IDLE
+    plan = decide(waiting(upload=UploadObjects(UPLOAD_TRANSFER, issued)), NOW)
+
+    assert phase(plan) == Phase.FAILED
+    assert reason(plan) == ModelReason.STALLED
+    assert plan.afterwards == (RevokeTransfers(),)
+
+
+def test_an_upload_lapses_by_its_last_byte_and_not_by_its_age() -> None:
+    o = waiting(
+        upload=UploadObjects(UPLOAD_TRANSFER, NOW - 3 * IDLE),
+        transfers={UPLOAD_TRANSFER: Bytes(5, last_progress=NOW - IDLE + SECOND)},
+    )
+    assert phase(decide(o, NOW)) == Phase.WAIT_FOR_UPLOAD
+    assert phase(decide(o, NOW + SECOND)) == Phase.FAILED
+
+
+def test_bytes_on_their_way_are_told() -> None:
+    plan = decide(waiting(transfers={UPLOAD_TRANSFER: Bytes(30, 100, 10.0, NOW)}), NOW)
+
+    assert plan.status
+    assert plan.status.transfer
+    assert plan.status.transfer.bytes == 30
+    assert plan.status.transfer.eta_seconds == 7
+    assert plan.status.progress == "30%"
+
+
+def test_a_complete_upload_starts_the_publication() -> None:
+    plan = decide(waiting(tags={"upload": DIGEST}), NOW)
+
+    assert phase(plan) == Phase.PUBLISHING
+    assert events(plan) == [ModelEvent.RAW_STAGED]
+    assert plan.status
+    assert plan.status.upload, "the secret stays for repeated requests until the end"
+
+
+# publishing
+
+
+def begun(**fields: Any) -> Observation:
+    return publishing(model=model(status(Phase.PUBLISHING, **fields)), job=PublicationJob(JobPhase.ABSENT))
+
+
+def test_a_free_place_is_taken() -> None:
+    plan = decide(begun(), NOW)
+    assert plan.actions == (StartPublication(1),)
+    assert plan.status
+    assert plan.status.publication == PublicationStatus(attempt=1)
+
+
+def test_a_full_house_is_waited_for_with_the_place_in_the_queue() -> None:
+    plan = decide(replace(begun(), queue=Queue(position=3, free=2)), NOW)
+
+    assert plan.actions == ()
+    assert plan.status
+    assert plan.status.transfer
+    assert plan.status.transfer.queue_position == 3
+    assert reason(plan) == ModelReason.PENDING
+
+
+def test_a_running_job_is_followed() -> None:
+    name = publication_transfer(UID, 1, 1)
+    plan = decide(publishing(transfers={name: Bytes(50, 100, 25.0, NOW)}), NOW)
+
+    assert plan.actions == ()
+    assert plan.status
+    assert plan.status.progress == "50%"
+    assert reason(plan) == ModelReason.PACKAGING
+
+
+def test_a_vanished_job_is_made_again() -> None:
+    plan = decide(publishing(job=PublicationJob(JobPhase.ABSENT)), NOW)
+    assert plan.actions == (StartPublication(1),)
+
+
+def test_a_vanished_job_whose_transfer_was_revoked_is_followed_by_the_next_attempt() -> None:
+    plan = decide(publishing(job=PublicationJob(JobPhase.ABSENT), transfers={}), NOW)
+    assert plan.status
+    assert plan.status.publication
+    assert plan.status.publication.attempt == 2
+
+
+@pytest.mark.parametrize("ended", [JobPhase.FAILED, JobPhase.SUCCEEDED])
+def test_an_attempt_that_ended_early_is_followed_by_another_one_later(ended: JobPhase) -> None:
+    plan = decide(publishing(job=PublicationJob(ended)), NOW)
+
+    assert plan.actions == (RevokeTransfer(publication_transfer(UID, 1, 1)),)
+    assert phase(plan) == Phase.PUBLISHING
+    assert plan.status
+    assert plan.status.publication == PublicationStatus(attempt=2, retry_at=NOW + 2 * SECOND)
+    assert plan.again == 2
+
+
+def test_the_next_attempt_begins_when_its_time_has_come() -> None:
+    later = PublicationStatus(attempt=2, retry_at=NOW + SECOND)
+    o = begun(publication=later)
+
+    assert decide(o, NOW).actions == ()
+    assert decide(o, NOW).again == 1
+    assert decide(o, NOW + SECOND).actions == (StartPublication(2),)
+
+
+def test_a_wish_to_retry_does_not_wait_for_the_back_off() -> None:
+    later = PublicationStatus(attempt=7, retry_at=NOW + timedelta(minutes=5))
+    wished = model(status(Phase.PUBLISHING, publication=later), annotations={RETRY_ANNOTATION: "now"})
+    plan = decide(publishing(model=wished, job=PublicationJob(JobPhase.ABSENT)), NOW)
+    assert plan.actions == (StartPublication(7),)
+
+
+def test_the_back_off_grows_to_five_minutes() -> None:
+    delays = [decide(publishing(n, job=PublicationJob(JobPhase.FAILED)), NOW).again for n in (1, 2, 3, 9, 99)]
+    assert delays == [2, 4, 8, 300, 300]
+
+
+def test_a_permanent_verdict_fails_the_model() -> None:
+    verdict = Cause(ModelReason.PUBLICATION_FAILED, "no tensors")
+    plan = decide(publishing(job=PublicationJob(JobPhase.FAILED, verdict=verdict)), NOW)
+
+    assert phase(plan) == Phase.FAILED
+    assert reason(plan) == ModelReason.PUBLICATION_FAILED
+    assert find_message(plan).startswith("no tensors")
+    assert plan.afterwards == (RevokeTransfers(),)
+
+
+def test_silence_is_told_as_stalled_and_ends_in_failure_after_a_day() -> None:
+    since = NOW - timedelta(minutes=3)
+    stalled = decide(publishing(job=PublicationJob(JobPhase.ACTIVE, since=since, waiting="no node")), NOW)
+    assert phase(stalled) == Phase.PUBLISHING
+    assert reason(stalled) == ModelReason.STALLED
+    assert "no node" in find_message(stalled)
+
+    dead = decide(publishing(job=PublicationJob(JobPhase.ACTIVE, since=NOW - _GIVE_UP)), NOW)
+    assert phase(dead) == Phase.FAILED
+
+
+def test_a_publication_that_is_there_makes_the_model_ready() -> None:
+    plan = decide(publishing(published=PUBLISHED, tags={"upload": DIGEST, "published": DIGEST}), NOW)
+
+    assert phase(plan) == Phase.READY
+    assert reason(plan) == ModelReason.READY
+    assert events(plan) == [ModelEvent.PUBLICATION_SUCCEEDED]
+    assert plan.status
+    assert plan.status.upload, "what is still to be tidied up stays named"
+    assert plan.status.publication is None
+
+
+def test_an_artifact_that_is_not_whole_fails_the_model() -> None:
+    broken = Cause(ModelReason.MANIFEST_INVALID, "blob missing")
+    plan = decide(publishing(broken=broken), NOW)
+    assert phase(plan) == Phase.FAILED
+    assert reason(plan) == ModelReason.MANIFEST_INVALID
+
+
+def test_an_outage_of_the_registry_changes_neither_phase_nor_attempt() -> None:
+    o = publishing(problem="no answer", tags=None, transfers=None)
+    plan = decide(o, NOW)
+
+    assert phase(plan) == Phase.PUBLISHING
+    assert reason(plan) == ModelReason.STORAGE_UNAVAILABLE
+    assert plan.status
+    assert plan.status.publication == PublicationStatus(attempt=1)
+    assert plan.actions == ()
+
+
+# ready
+
+
+def test_a_ready_model_is_tidied_up_once() -> None:
+    left = status(Phase.READY, upload=status(Phase.PUBLISHING).upload)
+    plan = decide(Observation(model(left)), NOW)
+
+    assert plan.actions == (RevokeTransfers(), WithdrawUpload(), RemoveTag("upload"))
+    assert plan.status == status(Phase.READY)
+    assert decide(Observation(model(plan.status)), NOW) == NOTHING
+
+
+# failed
+
+
+def failed(reason_: ModelReason, **fields: Any) -> ModelStatus:
+    made = statuses.failed(
+        model(status(Phase.PUBLISHING, publication=PublicationStatus(attempt=4))),
+        NOW,
+        Cause(reason_, "why"),
+    )
+    return msgspec.structs.replace(made, upload=None, **fields)
+
+
+def test_a_failed_model_stays_as_it_is() -> None:
+    assert decide(Observation(model(failed(ModelReason.PUBLICATION_FAILED))), NOW) == NOTHING
+
+
+def test_a_failed_model_gives_back_its_upload() -> None:
+    left = failed(ModelReason.PUBLICATION_FAILED)
+    left = msgspec.structs.replace(left, upload=status(Phase.PUBLISHING).upload)
+    plan = decide(Observation(model(left)), NOW)
+    assert plan.actions == (RevokeTransfers(), WithdrawUpload())
+    assert plan.status
+    assert plan.status.upload is None
+
+
+def test_a_wish_to_retry_starts_from_nothing_when_the_bytes_were_bad() -> None:
+    wished = model(failed(ModelReason.PUBLICATION_FAILED), annotations={RETRY_ANNOTATION: "1"})
+    plan = decide(Observation(wished, tags={"upload": DIGEST}, transfers={}), NOW)
+
+    assert plan.actions == UNDO
+    assert phase(plan) == Phase.PENDING
+    assert plan.status
+    assert plan.status.observed_retry == "1"
+    assert plan.status.publication
+    assert plan.status.publication.attempt == 5, "a revoked attempt's number is never used again"
+
+
+def test_a_wish_to_retry_keeps_bytes_that_were_not_the_reason() -> None:
+    wished = model(failed(ModelReason.INSUFFICIENT_STORAGE), annotations={RETRY_ANNOTATION: "1"})
+    plan = decide(Observation(wished, tags={"upload": DIGEST}, transfers={}), NOW)
+
+    assert plan.actions == (RemoveTag("published"),)
+    assert phase(plan) == Phase.PUBLISHING
+    assert plan.status
+    assert plan.status.publication == PublicationStatus(attempt=5, retry_at=NOW)
+
+
+def test_the_same_wish_is_not_granted_twice() -> None:
+    again = failed(ModelReason.PUBLICATION_FAILED, observed_retry="1")
+    wished = model(again, annotations={RETRY_ANNOTATION: "1"})
+    assert decide(Observation(wished), NOW) == NOTHING
+
+
+@pytest.mark.parametrize("old", [Phase.WAIT_FOR_UPLOAD, Phase.PUBLISHING, Phase.FAILED])
+def test_a_corrected_source_undoes_what_the_other_one_made(old: Phase) -> None:
+    plan = decide(Observation(model(status(old), URL, generation=2)), NOW)
+
+    assert plan.actions == UNDO
+    assert phase(plan) == Phase.PENDING
+    assert plan.status
+    assert plan.status.observed_generation == 2
+
+
+def test_a_stored_model_is_never_undone_by_another_generation() -> None:
+    assert decide(Observation(model(status(Phase.READY), generation=2)), NOW) == NOTHING
+
+
+# deleting
+
+
+@pytest.mark.parametrize("old", [None, *Phase])
+def test_a_deletion_removes_everything_in_every_phase(old: Phase | None) -> None:
+    going = model(status(old) if old else None, deleting=True)
+    plan = decide(Observation(going), NOW)
+
+    assert phase(plan) == Phase.DELETING
+    assert plan.afterwards == (*UNDO, RemoveFinalizer())
+
+
+def test_a_deletion_without_our_finalizer_is_not_ours() -> None:
+    assert decide(Observation(model(deleting=True, finalized=False)), NOW) == NOTHING
+
+
+def test_a_model_in_use_waits_and_says_for_whom() -> None:
+    going = model(status(Phase.READY), deleting=True)
+    plan = decide(Observation(going, consumers=("Deployment team/app", "Pod team/app-1")), NOW)
+
+    assert plan.afterwards == ()
+    assert reason(plan) == ModelReason.IN_USE
+    assert "Deployment team/app, Pod team/app-1" in find_message(plan)
+    assert plan.again
+
+
+def test_a_long_list_of_consumers_is_cut() -> None:
+    going = model(status(Phase.READY), deleting=True)
+    plan = decide(Observation(going, consumers=tuple(f"Pod team/p{n}" for n in range(500))), NOW)
+    assert "and 490 more" in find_message(plan)
+
+
+def test_a_forced_deletion_does_not_wait() -> None:
+    going = model(status(Phase.READY), deleting=True, annotations={FORCE_DELETE_ANNOTATION: "true"})
+    plan = decide(Observation(going, consumers=("Pod team/app-1",)), NOW)
+    assert plan.afterwards == (*UNDO, RemoveFinalizer())
+
+
+def find_message(plan: Plan) -> str:
+    assert plan.status
+    found = find(plan.status.conditions, ConditionType.READY)
+    assert found
+    return found.message

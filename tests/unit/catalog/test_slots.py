@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from aimodels.api.model import AnyModel, PublicationStatus
+from aimodels.api.reasons import Phase
+from aimodels.catalog.names import UID_LABEL
+from aimodels.catalog.slots import Slots
+from aimodels.catalog.state import Queue
+from kubekit.resources import Job, ObjectMeta
+from kubekit.resources.workloads import JobCondition, JobStatus
+from tests.kit.observations import NOW, model, status
+
+
+def queued(uid: str, since: int = 0, **fields: Any) -> AnyModel:
+    """Return a model that waits since so many seconds ago."""
+    made = status(Phase.PUBLISHING, **fields)
+    conditions = tuple(
+        msgspec.structs.replace(one, last_transition_time=NOW - timedelta(seconds=since))
+        for one in made.conditions
+    )
+    return model(msgspec.structs.replace(made, conditions=conditions), uid=uid)
+
+
+def job(uid: str, *conditions: str) -> Job:
+    ended = [JobCondition(type=one, status="True") for one in conditions]
+    return Job(
+        metadata=ObjectMeta(name=f"job-{uid}", labels={UID_LABEL: uid}), status=JobStatus(conditions=ended)
+    )
+
+
+def test_who_waited_longest_is_next() -> None:
+    models = [queued("a", 1), queued("b", 9), queued("c", 5)]
+    slots = Slots(4)
+    places = [slots.queue(one, models, [], NOW).position for one in models]
+    assert places == [3, 1, 2]
+
+
+def test_running_jobs_take_places_and_ended_ones_do_not() -> None:
+    jobs = [job("x"), job("y", "Complete"), job("z", "Failed")]
+    assert Slots(2).queue(queued("a"), [], jobs, NOW) == Queue(position=1, free=1)
+
+
+def test_a_job_that_was_just_made_counts_before_it_is_seen() -> None:
+    slots = Slots(1)
+    slots.begun("x", "job-x")
+    assert slots.queue(queued("a"), [queued("x")], [], NOW) == Queue(position=1, free=0)
+    assert slots.expects("x", "job-x")
+
+    slots.seen("x", "job-x")
+    assert not slots.expects("x", "job-x")
+    assert slots.queue(queued("a"), [], [], NOW).may_start
+
+
+def test_its_own_job_does_not_stand_in_a_models_way() -> None:
+    assert Slots(1).queue(queued("a"), [], [job("a")], NOW).may_start
+
+
+def test_who_waits_for_a_back_off_or_leaves_takes_no_place() -> None:
+    later = PublicationStatus(attempt=2, retry_at=NOW + timedelta(seconds=1))
+    gone = queued("g", 9)
+    gone = msgspec.structs.replace(
+        gone, metadata=msgspec.structs.replace(gone.metadata, deletion_timestamp=NOW)
+    )
+    others = [queued("b", 9, publication=later), gone, model(status(Phase.WAIT_FOR_UPLOAD), uid="w")]
+    assert Slots(1).queue(queued("a"), others, [], NOW) == Queue(position=1, free=1)
+    assert Slots(1).queue(queued("a"), others, [], NOW + timedelta(seconds=1)).position == 2
+
+
+def test_of_all_that_wait_exactly_as_many_may_start_as_there_are_places() -> None:
+    models = [queued(f"m{n:02}") for n in range(10)]
+    slots = Slots(4)
+    started = [one for one in models if slots.queue(one, models, [job("x")], NOW).may_start]
+    assert len(started) == 3
