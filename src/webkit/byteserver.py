@@ -37,8 +37,11 @@ async def serve(
     tls: TlsFiles | None = None,
     stop_within: float = 10.0,
     started: Callable[[int], None] | None = None,
+    stopping: Callable[[], None] | None = None,
 ) -> None:
     """Serve until cancelled; ``started`` is told the port once connections are accepted.
+
+    ``stopping`` is called first of all when the end begins: whoever holds long requests can end them well.
 
     Connections at work keep the certificate that they began with. Lifespan events are not sent.
     """
@@ -51,6 +54,8 @@ async def serve(
         try:
             await asyncio.shield(running)
         except asyncio.CancelledError:
+            if stopping:
+                stopping()
             server.signal_handler_interrupt()  # type: ignore[no-untyped-call]
             await asyncio.wait({running}, timeout=stop_within)
             raise
