@@ -44,7 +44,7 @@ async def install_definitions(client: Client) -> None:
 
 
 async def _established(client: Client, name: str) -> bool:
-    conditions = (await client.get(_Definition, name)).status.get("conditions", [])
+    conditions = (await client.get(_Definition, name)).status.get("conditions") or []
     return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
 
 

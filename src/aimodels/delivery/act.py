@@ -112,7 +112,8 @@ class Actor:
         except BaseException:
             self._slots.leave(key)
             raise
-        fill = claims.read(await self._client.get(PersistentVolumeClaim, name, self._settings.namespace))
+        namespace = self._settings.namespace
+        fill = claims.read(await self._client.get(PersistentVolumeClaim, name, namespace), namespace)
         if fill is not None:
             await self._start_copy(fill, action.size_bytes)
         return None

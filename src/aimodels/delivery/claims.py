@@ -57,8 +57,12 @@ class Claim(Contents):
     volume: str
 
 
-def read(claim: PersistentVolumeClaim) -> Claim | None:
-    """Return what our labels and annotations say of a claim; None when they are not whole."""
+def read(claim: PersistentVolumeClaim, module_namespace: str) -> Claim | None:
+    """Return what our labels and annotations say of a claim; None when it is not to be believed.
+
+    Users may write any label: a claim that is being filled is ours in our namespace only, and a delivered one
+    speaks for its own namespace only. Otherwise a namespace could pass its bytes off as another's model.
+    """
     metadata = claim.metadata
     target = parse_target(metadata.annotations.get(TARGET_ANNOTATION, ""))
     serial = metadata.annotations.get(SERIAL_ANNOTATION, "")
@@ -66,7 +70,7 @@ def read(claim: PersistentVolumeClaim) -> Claim | None:
     if target is None or not serial.isdecimal() or role is None:
         return None
     filling = role == FILLING
-    if not filling and metadata.namespace != target.namespace:
+    if metadata.namespace != (module_namespace if filling else target.namespace):
         return None
     return Claim(
         target=target,

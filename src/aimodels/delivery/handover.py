@@ -129,6 +129,7 @@ async def _point(
 
 
 async def _create(client: Client, manifest: dict[str, Any], *, dry_run: bool = False) -> Blocked | None:
+    """Make a claim in a user's namespace, or return why it does not take it."""
     namespace, name = manifest["metadata"]["namespace"], manifest["metadata"]["name"]
     try:
         await client.create(manifest, dry_run=dry_run)
@@ -148,7 +149,7 @@ async def _create(client: Client, manifest: dict[str, Any], *, dry_run: bool = F
 async def _foreign(client: Client, namespace: str, name: str) -> Blocked | None:
     """Return that somebody else's claim stands in the way, or None when it is ours."""
     existing = await client.find(PersistentVolumeClaim, name, namespace)
-    if existing is None or claims.read(existing) is not None:
+    if existing is None or claims.read(existing, "") is not None:
         return None
     return Blocked(
         DeliveryBlockedReason.SHARED_PVC_CLAIM_PENDING,

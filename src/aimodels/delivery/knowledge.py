@@ -11,25 +11,29 @@ from aimodels.api.reasons import Phase
 from aimodels.delivery import claims, references
 from aimodels.delivery.names import (
     CLUSTER_MODEL,
+    DELIVERED,
+    FILLING,
     MODEL,
     DeliveryKey,
     Reference,
     claim_name,
+    model_place,
     serial_of,
 )
 from aimodels.delivery.state import ModelState
 from aimodels.delivery.template import Mounted, deliver, read_marker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from aimodels.api.model import AnyModel, ClusterModel, Model
     from aimodels.delivery.claims import Claim
     from kubekit.resources import PersistentVolumeClaim
-    from kubekit.store import Store
+    from kubekit.store import Index, Store
 
-#: claims by the delivery they belong to
 TARGET_INDEX = "delivery-target"
+PLACE_INDEX = "delivery-place"
+ROLE_INDEX = "delivery-role"
 
 
 class Knowledge:
@@ -40,9 +44,12 @@ class Knowledge:
         models: Store[Model],
         cluster_models: Store[ClusterModel],
         volumes: Store[PersistentVolumeClaim],
+        module_namespace: str,
     ) -> None:
+        """Have the store of claims carry ``claim_indexes``."""
         self._models: Mapping[str, Store[Any]] = {MODEL: models, CLUSTER_MODEL: cluster_models}
         self.volumes = volumes
+        self._module_namespace = module_namespace
 
     def model(self, key: DeliveryKey) -> ModelState:
         """Return the state of a model; an artifact counts only while the model is Ready."""
@@ -63,18 +70,23 @@ class Knowledge:
 
     def claims(self, key: DeliveryKey) -> list[Claim]:
         """Return the claims of a delivery, the ones being filled included."""
-        found = (claims.read(one) for one in self.volumes.by(TARGET_INDEX, str(key)))
-        return [claim for claim in found if claim is not None]
+        return self._read(self.volumes.by(TARGET_INDEX, str(key)))
 
     def fills(self) -> list[Claim]:
         """Return every claim that is being filled."""
-        found = (claims.read(one) for one in self.volumes.list())
-        return [claim for claim in found if claim is not None and claim.filling]
+        return self._read(self.volumes.by(ROLE_INDEX, FILLING))
 
     def targets(self, kind: str, namespace: str, name: str) -> set[DeliveryKey]:
         """Return the deliveries of a model that have a claim."""
-        found = {claim.target for one in self.volumes.list() if (claim := claims.read(one)) is not None}
-        return {key for key in found if (key.kind, key.model_namespace, key.name) == (kind, namespace, name)}
+        found = self.volumes.by(PLACE_INDEX, model_place(kind, namespace, name))
+        return {claim.target for claim in self._read(found)}
+
+    def read(self, claim: PersistentVolumeClaim) -> Claim | None:
+        """Return what is believed of a claim."""
+        return claims.read(claim, self._module_namespace)
+
+    def _read(self, found: Iterable[PersistentVolumeClaim]) -> list[Claim]:
+        return [claim for one in found if (claim := self.read(one)) is not None]
 
     def mounted(
         self, namespace: str, names: Iterable[Reference], *templates: Mapping[str, Any]
@@ -110,7 +122,18 @@ class Knowledge:
         return deliver(template, self.mounted(namespace, names, template, earlier or {}))
 
 
-def target_index(claim: PersistentVolumeClaim) -> Iterable[str]:
-    """Return how a claim is found by its delivery."""
-    found = claims.read(claim)
-    return [str(found.target)] if found is not None else []
+def claim_indexes(module_namespace: str) -> dict[str, Index[PersistentVolumeClaim]]:
+    """Return how claims are found: by delivery, by model, and the ones being filled."""
+
+    def by(value: Callable[[Claim], str]) -> Index[PersistentVolumeClaim]:
+        def index(claim: PersistentVolumeClaim) -> Iterable[str]:
+            found = claims.read(claim, module_namespace)
+            return [value(found)] if found is not None else []
+
+        return index
+
+    return {
+        TARGET_INDEX: by(lambda claim: str(claim.target)),
+        PLACE_INDEX: by(lambda claim: model_place(*claim.target.model)),
+        ROLE_INDEX: by(lambda claim: FILLING if claim.filling else DELIVERED),
+    }

@@ -68,6 +68,11 @@ class DeliveryKey(NamedTuple):
         return Reference(self.kind, self.name)
 
     @property
+    def model(self) -> tuple[str, str, str]:
+        """Return kind, namespace and name of the model object."""
+        return self.kind, self.model_namespace, self.name
+
+    @property
     def model_namespace(self) -> str:
         """Return where the model object lives; empty for a ClusterModel."""
         return self.namespace if self.kind == MODEL else ""
@@ -92,6 +97,11 @@ def parse_target(text: str) -> DeliveryKey | None:
         case [namespace, kind, name] if namespace and name and kind in _CLAIM_PREFIXES:
             return DeliveryKey(namespace, kind, name)
     return None
+
+
+def model_place(kind: str, namespace: str, name: str) -> str:
+    """Return ``Model/<namespace>/<name>`` or ``ClusterModel//<name>``."""
+    return f"{kind}/{namespace if kind == MODEL else ''}/{name}"
 
 
 def serves(namespace: str, module_namespace: str) -> bool:

@@ -11,10 +11,9 @@ import msgspec
 
 from aimodels.api.reasons import DeliveryBlockedReason
 from aimodels.delivery import storageclass
-from aimodels.delivery.names import MODEL, DeliveryKey, copy_name, serial_of, serves
+from aimodels.delivery.names import DeliveryKey, copy_name, model_place, serial_of, serves
 from aimodels.delivery.state import Blocked, CopyPhase, Fill, Mount, Observation
 from aimodels.delivery.template import read_marker
-from aimodels.delivery.views import model_place
 from kubekit.errors import KubeError
 from kubekit.resources import Job, Pod
 
@@ -83,9 +82,7 @@ class Observer:
     def wanting(self, key: DeliveryKey) -> list[AnyWorkload]:
         """Return the namespace's workloads that name the model."""
         return [
-            workload
-            for workload in self._naming(key.kind, key.model_namespace, key.name)
-            if workload.metadata.namespace == key.namespace
+            workload for workload in self._naming(*key.model) if workload.metadata.namespace == key.namespace
         ]
 
     def targets(self, kind: str, namespace: str, name: str) -> set[DeliveryKey]:
@@ -118,7 +115,7 @@ class Observer:
         }
 
     def _naming(self, kind: str, namespace: str, name: str) -> list[AnyWorkload]:
-        place = model_place(kind, namespace if kind == MODEL else "", name)
+        place = model_place(kind, namespace, name)
         found = (one for store in self._workloads.values() for one in store.by(MODEL_INDEX, place))
         return [one for one in found if serves(one.metadata.namespace, self._namespace)]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from aimodels.delivery import references
-from aimodels.delivery.names import MODEL, DeliveryKey, Reference, WorkloadKey, may_be_claim
+from aimodels.delivery.names import DeliveryKey, Reference, WorkloadKey, may_be_claim, model_place
 from aimodels.delivery.template import read_marker
 from kubekit.resources import CronJob, CronJobSpec, Resource, Volume, Workload, WorkloadSpec, resource
 
@@ -117,12 +117,7 @@ def deliveries_of(workload: AnyWorkload) -> "Iterable[DeliveryKey]":
 
 def model_index(workload: AnyWorkload) -> "Iterable[str]":
     """Return how a workload is found by its models, as ``model_place`` writes them."""
-    return [model_place(key.kind, key.model_namespace, key.name) for key in deliveries_of(workload)]
-
-
-def model_place(kind: str, namespace: str, name: str) -> str:
-    """Return ``Model/<namespace>/<name>`` or ``ClusterModel//<name>``."""
-    return f"{kind}/{namespace if kind == MODEL else ''}/{name}"
+    return [model_place(*key.model) for key in deliveries_of(workload)]
 
 
 def claim_index(pod: MountingPod) -> "Iterable[str]":

@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from aimodels.api.model import ClusterModel, Model
-from aimodels.delivery.knowledge import TARGET_INDEX, Knowledge, target_index
+from aimodels.delivery.knowledge import Knowledge, claim_indexes
 from aimodels.delivery.names import ROLE_LABEL, serves
 from aimodels.delivery.references import InvalidReference
 from aimodels.delivery.template import InvalidTemplate
@@ -50,8 +50,9 @@ def routes(manager: Manager, *, module_namespace: str) -> list[Route]:
         manager.informer(
             PersistentVolumeClaim,
             selectors={"labelSelector": ROLE_LABEL},
-            indexes={TARGET_INDEX: target_index},
+            indexes=claim_indexes(module_namespace),
         ).store,
+        module_namespace,
     )
 
     async def mutate(request: Request) -> Response:

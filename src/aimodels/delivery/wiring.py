@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from aimodels.api.model import ClusterModel, Model
-from aimodels.delivery import claims
 from aimodels.delivery.act import Actor, Registry
 from aimodels.delivery.deliveries import DeliveryReconciler
-from aimodels.delivery.knowledge import TARGET_INDEX, Knowledge, target_index
+from aimodels.delivery.knowledge import Knowledge, claim_indexes
 from aimodels.delivery.names import (
     APP_LABEL,
     COPY_APP,
@@ -87,7 +86,9 @@ class Delivery:
         self._workload_queue: KeyedQueue[WorkloadKey] = KeyedQueue("workloads")
         self._module_namespace = namespace
         self._followed = followed = _follow(manager, namespace)
-        knowledge = Knowledge(followed.models.store, followed.cluster_models.store, followed.volumes.store)
+        self._knowledge = knowledge = Knowledge(
+            followed.models.store, followed.cluster_models.store, followed.volumes.store, namespace
+        )
         stores = {kind: informer.store for kind, informer in followed.workloads.items()}
         self._observer = Observer(
             client,
@@ -151,7 +152,7 @@ class Delivery:
 
     def _claim_changed(self, change: Change[PersistentVolumeClaim], priority: Priority) -> None:
         """A claim concerns its delivery, and the template of every workload that wants that."""
-        for claim in filter(None, map(claims.read, change.sides)):
+        for claim in filter(None, map(self._knowledge.read, change.sides)):
             self._deliveries.add(claim.target, priority)
             self._outcome_changed(claim.target)
 
@@ -161,7 +162,7 @@ class Delivery:
             return []
         namespace = change.key[0]
         found = (self._followed.volumes.store.get(namespace, name) for name in change.before.claims)
-        read = (claims.read(one) for one in found if one is not None)
+        read = (self._knowledge.read(one) for one in found if one is not None)
         return [claim.target for claim in read if claim is not None]
 
     def _job_changed(self, change: Change[Job]) -> Iterable[DeliveryKey]:
@@ -193,7 +194,7 @@ def _follow(manager: Manager, namespace: str) -> _Followed:
         volumes=manager.informer(
             PersistentVolumeClaim,
             selectors={"labelSelector": ROLE_LABEL},
-            indexes={TARGET_INDEX: target_index},
+            indexes=claim_indexes(namespace),
         ),
         pods=manager.informer(MountingPod, indexes={CLAIM_INDEX: claim_index}),
         jobs=manager.informer(

@@ -55,18 +55,18 @@ def claim(serial: int, digest: str, **changes: Any) -> Claim:
 
 @pytest.mark.parametrize("case", cases(VECTORS, "annotation-ok"))
 def test_annotations_that_can_be_followed(case: dict[str, Any]) -> None:
-    found = references.parse(annotations(case["input"]))
+    found = references.parse(annotated(case["input"]))
     assert [{"kind": one.kind, "name": one.name} for one in found] == case["expected"]["models"]
 
 
 @pytest.mark.parametrize("case", cases(VECTORS, "annotation-reject"))
 def test_annotations_that_cannot(case: dict[str, Any]) -> None:
     with pytest.raises(InvalidReference) as refused:
-        references.parse(annotations(case["input"]))
+        references.parse(annotated(case["input"]))
     twice = "twice" in case["expected"]["why"]
     expected = DeliveryBlockedReason.DUPLICATE_MODEL_NAME if twice else DeliveryBlockedReason.INVALID_SPEC
     assert refused.value.reason == expected
-    assert references.readable(annotations(case["input"])) == ()
+    assert references.readable(annotated(case["input"])) == ()
 
 
 @pytest.mark.parametrize("case", cases(VECTORS, "annotation-flow"))
@@ -74,7 +74,7 @@ def test_how_annotations_flowed_once(case: dict[str, Any]) -> None:
     raise AssertionError(f"{case['id']} is not skipped and nothing tests it")
 
 
-def annotations(given: dict[str, str | None]) -> dict[str, str]:
+def annotated(given: dict[str, str | None]) -> dict[str, str]:
     return {f"ai.deckhouse.io/{name}": value for name, value in given.items() if value is not None}
 
 
@@ -196,32 +196,31 @@ def test_a_jobs_name_leaves_room_for_its_pods() -> None:
     assert len(copy_name("0b3a4bd2-6f6c-4c0e-9a51-2d9b2b3f6c3e")) <= 57
 
 
-def test_a_claim_is_read_back_from_its_manifest() -> None:
-    made = claims.fill_claim(claim(3, "sha256:d"), "d8-ai-models")
-    metadata = made["metadata"]
-    read = claims.read(
-        PersistentVolumeClaim(
-            metadata=ObjectMeta(
-                name=metadata["name"],
-                namespace=metadata["namespace"],
-                labels=metadata["labels"],
-                annotations=metadata["annotations"],
-            )
+def stored(manifest: dict[str, Any], namespace: str) -> PersistentVolumeClaim:
+    metadata = manifest["metadata"]
+    return PersistentVolumeClaim(
+        metadata=ObjectMeta(
+            name=metadata["name"],
+            namespace=namespace,
+            labels=metadata["labels"],
+            annotations=metadata["annotations"],
         )
     )
+
+
+def test_a_claim_is_read_back_from_its_manifest() -> None:
+    made = claims.fill_claim(claim(3, "sha256:d"), "d8-ai-models")
+    read = claims.read(stored(made, made["metadata"]["namespace"]), "d8-ai-models")
     assert read is not None
     assert (read.target, read.serial, read.digest, read.filling) == (KEY, 3, "sha256:d", True)
     assert made["spec"]["accessModes"] == ["ReadWriteMany"]
 
 
-def test_a_claim_that_speaks_of_another_namespace_is_not_believed() -> None:
-    made = claims.user_claim(claim(3, "sha256:d"))["metadata"]
-    forged = PersistentVolumeClaim(
-        metadata=ObjectMeta(
-            name="x", namespace="elsewhere", labels=made["labels"], annotations=made["annotations"]
-        )
-    )
-    assert claims.read(forged) is None
+def test_labels_that_a_user_copied_are_not_believed() -> None:
+    delivered = claims.user_claim(claim(3, "sha256:d"))
+    filling = claims.fill_claim(claim(3, "sha256:d"), "d8-ai-models")
+    assert claims.read(stored(delivered, "elsewhere"), "d8-ai-models") is None
+    assert claims.read(stored(filling, KEY.namespace), "d8-ai-models") is None
 
 
 def test_targets_are_written_and_read() -> None:
