@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from devcluster import cache
+from devcluster import cache, deltas
 from devcluster.commands import run
 from devcluster.errors import ClusterError
 from images import busyboximage
@@ -38,11 +38,17 @@ class NodeImages:
         """Import every image of a docker-archive, compressed or not."""
         if not archive.is_file():
             raise ClusterError(f"{archive} is no file; `python -m images build` writes one")
-        self._ctr("images", "import", "--digests", archive.resolve())
+        with tempfile.TemporaryDirectory(dir=self._settings.directory) as work:
+            smaller = Path(work) / "delta.tar"
+            is_ours = deltas.write(archive, self._digests(), smaller)
+            self._ctr("images", "import", smaller if is_ours else archive.resolve())
 
     def references(self) -> set[str]:
         """Return the names of all images."""
         return set(self._ctr("images", "list", "--quiet").split())
+
+    def _digests(self) -> set[str]:
+        return set(self._ctr("content", "list", "--quiet").split())
 
     def problem(self) -> str | None:
         """Return why containerd does not answer, or None if it does."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from devcluster import cache, cluster, components, gobuild, settings, wanted
+from devcluster.deltas import full_name
 from devcluster.errors import ClusterError
 from devcluster.nodeimages import NodeImages
 from devcluster.settings import Settings, default_directory
@@ -107,7 +108,7 @@ def install_chart(target: Target, reference: str, values: Sequence[str] = ()) ->
 
 def _is_on_node(directory: Path, reference: str) -> bool:
     names = NodeImages(settings.require(directory)).references()
-    return bool({reference, f"docker.io/library/{reference}"} & names)
+    return full_name(reference) in names
 
 
 def _run(command: Sequence[str], stdin: str | None, timeout: float) -> str:
