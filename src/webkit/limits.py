@@ -59,20 +59,23 @@ def watched(receive: Receive, idle: float) -> Receive:
     return receive_in_time
 
 
-async def refuse(scope: Scope, receive: Receive, send: Send, problem: Problem) -> None:
-    """Answer before the body is read, and close the connection without losing the answer."""
+async def refuse(
+    scope: Scope, receive: Receive, send: Send, problem: Problem, *, begun: bool = False
+) -> None:
+    """Answer before the body is read to its end, and close the connection without losing the answer."""
     problem.headers["connection"] = "close"
     await problem.response()(scope, receive, send)
-    await drain(scope, receive)
+    await drain(scope, receive, begun=begun)
 
 
-async def drain(scope: Scope, receive: Receive) -> None:
+async def drain(scope: Scope, receive: Receive, *, begun: bool = False) -> None:
     """Read a little of the body of a request that is answered already, and drop it.
 
-    A client that waits for "100 Continue" sends none. Closing over unread bytes of any other resets the
-    connection and may lose the answer; a client that goes on sending is not read any further.
+    A client that waits for "100 Continue" sends none, unless reading was ``begun``. Closing over unread bytes
+    of any other resets the connection and may lose the answer; a client that goes on sending is not read any
+    further.
     """
-    if not _sends_a_body(scope):
+    if not begun and not _sends_a_body(scope):
         return
     drained = 0
     try:

@@ -27,7 +27,7 @@ from webkit import audit, health, limits
 from webkit.problems import SAFE_HEADERS, Problem, json_answer
 
 if TYPE_CHECKING:
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import Message, Receive, Scope, Send
 
     from aimodels.upload.access import Access, Door
     from aimodels.upload.receiving import Receiver
@@ -53,15 +53,22 @@ class App:
         if not scope["path"].startswith("/v1/"):
             await self._health(scope, receive, send)
             return
+        begun = False
+
+        async def noted() -> Message:
+            nonlocal begun
+            begun = True
+            return await receive()
+
         try:
-            response = await self._answer(Request(scope, receive))
+            response = await self._answer(Request(scope, noted))
         except ClientGone:
             return
         except Problem as problem:
-            await limits.refuse(scope, receive, send, problem)
+            await limits.refuse(scope, receive, send, problem, begun=begun)
         except RegistryError as error:
             _LOG.warning("the registry refused or failed", path=scope["path"], err=error)
-            await limits.refuse(scope, receive, send, refusals.of_registry(error))
+            await limits.refuse(scope, receive, send, refusals.of_registry(error), begun=begun)
         else:
             await response(scope, receive, send)
 

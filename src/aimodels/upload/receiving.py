@@ -88,6 +88,11 @@ class Receiver:
         """Receive bytes that follow those that are here; the receipt comes with the last of them."""
         await self.refuse_received(access)
         if piece.first == 0:
+            if piece.length < detect.HEAD and not piece.last_one:
+                raise invalid(
+                    "the first piece is too short to tell whether this is a model",
+                    f"send at least {detect.HEAD} bytes in it",
+                )
             await check_head(filename, body)
         upload = await access.client.open_upload(access.repository, access.session, piece.total)
         begins = piece.total if piece.first is None else piece.first

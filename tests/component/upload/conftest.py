@@ -1,0 +1,29 @@
+"""Fixtures of the gateway's component tests."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest_asyncio
+
+from tests.kit import gatewayworld
+from tests.kit.accounts import Accounts
+from tests.kit.controlplane import fresh_namespace
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    import pytest
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def world(
+    control_plane: Path, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[gatewayworld.World]:
+    """Return a running gateway before a running registry, shared by the tests of a module."""
+    folder = tmp_path_factory.mktemp("gateway")
+    with fresh_namespace(control_plane) as namespace, closing(Accounts(control_plane, namespace)) as accounts:
+        async with gatewayworld.running(control_plane, accounts, folder) as made:
+            yield made
