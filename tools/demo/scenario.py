@@ -140,7 +140,7 @@ def deliver(target: Target, story: Story, image: str) -> None:
 
 def ask(target: Target, story: Story) -> None:
     """Ask the Deployment's Pod for a completion, through the Kubernetes API."""
-    question = {"model": MODEL, "prompt": PROMPT, "max_tokens": TOKENS, "temperature": 0}
+    question = {"model": MODEL, "prompt": PROMPT, "max_tokens": TOKENS, "temperature": 0, "stop": "\n"}
     pods = target.get(
         "-n", NAMESPACE, "pods", "-l", f"app={APPLICATION}", "--field-selector=status.phase=Running"
     )
@@ -152,7 +152,7 @@ def ask(target: Target, story: Story) -> None:
     text = answer["choices"][0]["text"]
     if not text.strip():
         raise DemoFailed(f"the model answered with nothing: {answer}")
-    story.say(f"{PROMPT} ... \n{PROMPT}{text}")
+    story.say(f"{PROMPT} ...\n{PROMPT}{text}")
 
 
 def fetched(story: Story) -> Path:
