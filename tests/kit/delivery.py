@@ -153,12 +153,14 @@ class World:
 
 
 def workload(namespace: str, name: str, kind: str = "Deployment", **annotations: str) -> dict[str, Any]:
-    """Return the manifest of a workload of any supported kind."""
+    """Return the manifest of a workload of any supported kind, without Pods: nobody would end them."""
     pod: dict[str, Any] = {
         "metadata": {"labels": {"app": name}},
         "spec": {"containers": [{"name": "app", "image": "example.com/app:1"}]},
     }
     spec: dict[str, Any] = {"selector": {"matchLabels": {"app": name}}, "template": pod}
+    if kind in {"Deployment", "StatefulSet"}:
+        spec["replicas"] = 0
     if kind == "StatefulSet":
         spec["serviceName"] = name
     if kind == "CronJob":

@@ -68,9 +68,7 @@ def _next_step(o: Observation, serial: int, digest: str, tidying: tuple[Action, 
     if fill.copy is CopyPhase.FAILED:
         return _after_failure(o, fill, tidying, now)
     if fill.copy is CopyPhase.SUCCEEDED:
-        text = f"{o.key.reference} is copied; its claim is being bound."
-        blocked = Blocked(Reason.SHARED_PVC_CLAIM_PENDING, text)
-        return Plan((*tidying, HandOver(fill.claim)), blocked=blocked, again=_LOOK)
+        return Plan((*tidying, HandOver(fill.claim)), blocked=_being_copied(o, serial), again=_LOOK)
     absent = fill.copy is CopyPhase.ABSENT
     copy = (StartCopy(fill.claim, o.model.size_bytes),) if absent else ()
     return Plan((*tidying, *copy), blocked=_copying(o, fill), again=_LOOK)
@@ -88,8 +86,7 @@ def _start(o: Observation, serial: int, digest: str, tidying: tuple[Action, ...]
     if isinstance(o.storage_class, Blocked):
         return Plan(tidying, blocked=o.storage_class)
     start = StartFill(serial, digest, o.model.size_bytes, o.storage_class)
-    text = f"{o.key.reference} is being copied into a volume for this namespace."
-    return Plan((*tidying, start), blocked=_waiting(text), again=_LOOK)
+    return Plan((*tidying, start), blocked=_being_copied(o, serial), again=_LOOK)
 
 
 def _delivered(o: Observation, serial: int, digest: str | None) -> Mount | None:
@@ -157,8 +154,12 @@ def _copying(o: Observation, fill: Fill) -> Blocked:
             f"The claim {claim.namespace}/{claim.name} of StorageClass {claim.storage_class} is not bound. "
             f"If it stays so, its events say why: kubectl -n {claim.namespace} describe pvc {claim.name}",
         )
-    mounted = claim_name(o.key.reference, claim.serial)
-    return _waiting(f"{o.key.reference} is being copied for the claim {mounted}.")
+    return _being_copied(o, claim.serial)
+
+
+def _being_copied(o: Observation, serial: int) -> Blocked:
+    """Say the same from begin to end: every word that changes is a write on somebody's workload."""
+    return _waiting(f"{o.key.reference} is being copied for the claim {claim_name(o.key.reference, serial)}.")
 
 
 def _waiting(text: str) -> Blocked:
