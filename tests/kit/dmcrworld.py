@@ -69,7 +69,8 @@ class Replica:
         self.name = name
         self.clock = ManualClock()
         self.meter = Arrivals()
-        self.swaps = Swaps(world.network.store(name), self.clock, world.fresh)
+        self.store = world.network.store(name)
+        self.swaps = Swaps(self.store, self.clock, world.fresh)
         self.registry = Registry(self.swaps, self.meter, owner=owner, buffer_bytes=1 << 20, threads=Inline())
         self.ownership = Ownership(self.swaps, owner)
         self.ownership.read_only = None

@@ -161,8 +161,20 @@ class ScheduledStore(ObjectStore):
     def __init__(self, network: Network, actor: str) -> None:
         self._network = network
         self._actor = actor
+        self._ended = False
+
+    def end(self) -> list[Sent]:
+        """The process is gone: it hears no answer and sends nothing more. Return what is still on its way."""
+        self._ended = True
+        cut = self._network.of(self._actor)
+        for sent in cut:
+            self._network.waiting.remove(sent)
+            sent.answer.cancel()
+        return cut
 
     async def _ask(self, verb: str, key: str, make: Callable[[MemoryStore], Coroutine[Any, Any, Any]]) -> Any:
+        if self._ended:
+            raise asyncio.CancelledError
         sent = Sent(self._actor, verb, key, lambda: make(self._network.bucket))
         self._network.waiting.append(sent)
         return await sent.answer

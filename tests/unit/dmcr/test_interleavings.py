@@ -52,6 +52,14 @@ async def whole(world: World, replica: Replica, data: bytes, name: str = NAME) -
     return answer.status == 200 and answer.body == data
 
 
+async def steps(world: World, actor: str, count: int) -> None:
+    """Execute that many of the actor's requests, fewer when it ends before."""
+    for _ in range(count):
+        await world.network.rest()
+        if world.network.of(actor):
+            await world.network.execute(world.network.of(actor)[0])
+
+
 def condemn(world: World, digest: str, state: str = "condemned") -> None:
     pointer = world.pointer(digest)
     assert pointer is not None
@@ -134,6 +142,7 @@ async def test_15_a_stale_part_of_other_bytes_is_told_and_sent_again(world: Worl
     taken = await world.do(two, "POST", UPLOADS, dmcr_resume_key="k")
     location = taken.headers["location"]
     assert taken.headers["dmcr-attempt"] == "2"
+    assert (await world.do(two, "GET", opened.headers["location"])).status == 409
     # attempt 2 has the same multipart upload only if its id was journaled; put the part where it is used
     assert (await world.do(two, "PATCH", location, right[:128])).status == 202
     session = world.load(layout.session_key(location.rpartition("/")[2].partition(".")[0]), Session)
@@ -423,23 +432,71 @@ async def test_20_a_child_deleted_while_its_index_is_pushed_refuses_the_index(wo
     assert not world.record().manifests
 
 
-@pytest.mark.parametrize("stop", ["get blobs/", "put repos/", "put blobs/"])
-async def test_21_deleting_a_blob_against_a_commit_in_every_order(world: World, stop: str) -> None:
+async def test_21_deleting_a_blob_against_a_commit_in_every_order() -> None:
+    """Every split of the commit's requests around every split of the deletion's."""
+    outcomes = set()
+    for ahead in range(12):
+        for before in range(14):
+            world = World()
+            one, two = world.replica("one"), world.replica("two")
+            await pushed(world, one, CONFIG, LAYER)
+            body = manifest_of(CONFIG, LAYER)
+            remove = await world.start(two, "DELETE", f"/v2/{NAME}/blobs/{digest_of(LAYER)}")
+            await steps(world, "two", ahead)
+            push = await world.start(one, "PUT", f"/v2/{NAME}/manifests/t", body, Content_Type=MANIFEST)
+            await steps(world, "one", before)
+            removed = await world.network.finish(remove, "two")
+            answer = await world.network.finish(push, "one")
+            outcomes.add((removed.status, answer.status))
+            if answer.status == 201:
+                assert await whole(world, one, LAYER)
+    assert outcomes == {(409, 201), (202, 404), (405, 201), (409, 404)}
+
+
+async def test_a_blob_on_its_way_out_is_served_and_not_committed(world: World) -> None:
     one, two = world.replica("one"), world.replica("two")
     await pushed(world, one, CONFIG, LAYER)
-    body = manifest_of(CONFIG, LAYER)
     remove = await world.start(two, "DELETE", f"/v2/{NAME}/blobs/{digest_of(LAYER)}")
-    verb, prefix = stop.split()
-    if verb == "put" and prefix == "blobs/":
-        await world.network.run_until("two", verb, prefix)
-    push = await world.start(one, "PUT", f"/v2/{NAME}/manifests/t", body, Content_Type=MANIFEST)
-    if prefix != "put" and not (verb == "put" and prefix == "blobs/"):
-        await world.network.run_until("one", verb, prefix)
-    removed = await world.network.finish(remove, "two")
-    answer = await world.network.finish(push, "one")
-    assert (removed.status, answer.status) in {(409, 201), (202, 404), (405, 201)}
-    if answer.status == 201:
-        assert await whole(world, one, LAYER)
+    flag = await world.network.run_until("two", "put", "blobs/")
+    await world.network.execute(flag)
+    assert await whole(world, one, LAYER)
+    assert (await world.do(one, "HEAD", f"/v2/{NAME}/blobs/{digest_of(LAYER)}")).status == 404
+    body = manifest_of(CONFIG, LAYER)
+    assert (await world.do(one, "PUT", f"/v2/{NAME}/manifests/t", body, Content_Type=MANIFEST)).status == 404
+    assert (await world.network.finish(remove, "two")).status == 202
+
+
+async def test_a_pointer_without_its_bytes_is_404_and_a_push_heals_it_everywhere(world: World) -> None:
+    replica = world.replica("one")
+    other = "models/team/other"
+    await pushed(world, replica, CONFIG, LAYER)
+    await pushed(world, replica, LAYER, name=other)
+    pointer = world.pointer(digest_of(LAYER))
+    assert pointer is not None
+    at_once(world.network.bucket.delete(layout.data_key(pointer.data or "")))
+    blob = f"/v2/{NAME}/blobs/{digest_of(LAYER)}"
+    assert (await world.do(replica, "HEAD", blob)).status == 404
+    assert (await world.do(replica, "GET", blob)).status == 404
+    body = manifest_of(CONFIG, LAYER)
+    refused = await world.do(replica, "PUT", f"/v2/{NAME}/manifests/t", body, Content_Type=MANIFEST)
+    assert refused.status == 404
+    await pushed(world, replica, LAYER)
+    assert await whole(world, replica, LAYER)
+    assert await whole(world, replica, LAYER, name=other)
+
+
+async def test_19_a_push_that_meets_a_new_life_leaves_no_trace_in_it(world: World) -> None:
+    replica, catalogue = world.replica("one"), world.replica("catalogue")
+    await pushed(world, replica, CONFIG, LAYER)
+    body = manifest_of(CONFIG, LAYER)
+    push = await world.start(replica, "PUT", f"/v2/{NAME}/manifests/t", body, Content_Type=MANIFEST)
+    await world.network.run_until("one", "put", "repos/")
+    repositories = catalogue.registry.repositories
+    await world.network.finish(repositories.close(NAME), "catalogue")
+    await world.network.finish(repositories.open(NAME), "catalogue")
+    assert (await world.network.finish(push, "one")).status == 404
+    assert not world.record().pending
+    assert not world.record().manifests
 
 
 async def test_26_another_installation_removes_no_roots(world: World) -> None:
