@@ -157,9 +157,9 @@ class Cluster:
 
 @asynccontextmanager
 async def running_catalog(
-    kubeconfig: Path, namespace: str, dmcr_url: str, **settings: Any
+    kubeconfig: Path, namespace: str, dmcr_url: str, *, keep: bool = False, **settings: Any
 ) -> AsyncIterator[Cluster]:
-    """Run the controller in this process; at the end every model of the tests is deleted by it."""
+    """Run the controller in this process; at the end it deletes every model unless they are to be kept."""
     given = ControllerSettings(
         image="registry.invalid/ai-models:test",
         namespace=namespace,
@@ -183,7 +183,7 @@ async def running_catalog(
         cluster = Cluster(client, namespace)
         try:
             yield cluster
-            if not running.done():
+            if not keep and not running.done():
                 await _delete_all(cluster)
         finally:
             manager.stop()

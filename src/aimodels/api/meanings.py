@@ -53,6 +53,10 @@ MODEL: dict[Reason, Meaning] = {
         "Everything known about the model was read from it or declared."
     ),
     Reason.MODEL_METADATA_PARTIAL: Meaning("Some facts could only be estimated and are not shown."),
+    Reason.EVALUATION_STORE: Meaning(
+        "The artifact lies in the module's embedded store: one volume, one replica, for trying things out.",
+        "Set `artifacts` to a bucket for anything that has to last.",
+    ),
     Reason.READY: Meaning("The model can be mounted."),
     Reason.STORAGE_UNAVAILABLE: Meaning(
         "The registry of the module or its store does not answer or refuses us. This is never the model's "

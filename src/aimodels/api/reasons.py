@@ -25,6 +25,7 @@ class ConditionType(StrEnum):
     PROGRESSING = "Progressing"
     ARTIFACT_RESOLVED = "ArtifactResolved"
     METADATA_RESOLVED = "MetadataResolved"
+    EVALUATION_STORE = "EvaluationStore"
     READY = "Ready"
 
 
@@ -45,6 +46,7 @@ class ModelReason(StrEnum):
     ARTIFACT_PUBLISHED = "ArtifactPublished"
     MODEL_METADATA_CALCULATED = "ModelMetadataCalculated"
     MODEL_METADATA_PARTIAL = "ModelMetadataPartial"
+    EVALUATION_STORE = "EvaluationStore"
     READY = "Ready"
     # waiting for something that recovers
     STORAGE_UNAVAILABLE = "StorageUnavailable"

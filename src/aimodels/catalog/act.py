@@ -11,12 +11,11 @@ import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from aimodels.api.model import FINALIZER
 from aimodels.catalog import names, state
 from aimodels.catalog.job import SERVICE_ACCOUNT, publication_job
 from aimodels.catalog.observe import owned
+from aimodels.catalog.verify import received_file
 from kubekit.errors import AlreadyExists, NeedsUser
 from kubekit.finalizer import add_finalizer, remove_finalizer
 from kubekit.resources import Job, Role, Secret
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from aimodels.catalog.transfers import TransferBoard
     from kubekit.apply import Applier
     from kubekit.client import Client
-    from modelio.registry import RegistryClient
 
 GATEWAY = "ai-models-upload-gateway"
 _GATEWAY_PORT = 8443
@@ -195,7 +193,7 @@ class Actor:
             purpose="publication",
             pod_prefix=names.publication_pods(metadata.uid),
             actions=("pull", "push"),
-            expected_bytes=await _staged_bytes(client, repository),
+            expected_bytes=(await received_file(client, repository, names.UPLOAD_TAG)).size,
         )
         await client.put_transfer(transfer, spec)
         self._registry.answered()
@@ -210,20 +208,6 @@ class Actor:
         for job in await self._client.list(Job, self._jobs.namespace, label_selector=selector):
             await self._applier.delete(Job, self._jobs.namespace, job.metadata.name, uid=job.metadata.uid)
             self._slots.seen(model.metadata.uid, job.metadata.name)
-
-
-async def _staged_bytes(client: RegistryClient, repository: str) -> int:
-    """Return the size of the uploaded file."""
-    manifest = await client.get_manifest(repository, names.UPLOAD_TAG)
-    return sum(layer.size for layer in msgspec.json.decode(manifest.body, type=_Staged).layers)
-
-
-class _Layer(msgspec.Struct):
-    size: int
-
-
-class _Staged(msgspec.Struct):
-    layers: list[_Layer]
 
 
 def _manifest(api_version: str, kind: str, name: str, namespace: str, model: AnyModel) -> dict[str, Any]:

@@ -114,7 +114,7 @@ def _finish(o: Observation, now: datetime, published: Published) -> Plan:
     text = f"The model is stored as {published.digest}."
     return Plan(
         actions=(RemoveTag(UPLOAD_TAG),) if _left_alone(o) else (),
-        status=statuses.ready(o.model, now, published),
+        status=statuses.ready(o.model, now, published, received=o.received, evaluation=o.evaluation),
         notes=(Note(ModelEvent.PUBLICATION_SUCCEEDED, text),),
         afterwards=(RevokeTransfers(),) if o.transfers else (),
     )

@@ -20,9 +20,9 @@ from aimodels.catalog.state import (
     UploadObjects,
 )
 from aimodels.catalog.transfers import tags_of
-from aimodels.catalog.verify import read_back
+from aimodels.catalog.verify import read_back, received_file
 from kubekit.resources import Pod, Secret
-from modelio.registry import NotFound, RegistryError, RegistryUnavailable
+from modelio.registry import NotFound, RegistryUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,6 +64,7 @@ class Observer:
         jobs: Store[Job],
         consumers: Consumers,
         namespace: str,
+        evaluation: bool = False,
     ) -> None:
         self._client = client
         self._registry = registry
@@ -73,28 +74,24 @@ class Observer:
         self._jobs = jobs
         self._consumers = consumers
         self._namespace = namespace
+        self._evaluation = evaluation
 
     def model(self, key: Key) -> AnyModel | None:
         """Return the model as the informer knows it."""
         return self._models[key.kind].get(key.namespace, key.name)
 
     async def observe(self, key: Key, model: AnyModel, now: datetime) -> Observation:
-        """Return what is known about the model; a registry that does not answer is part of it."""
+        """Return what is known about the model; a registry that has not answered for long is part of it."""
         status = model.status
         if model.metadata.deleting:
             used = status is not None and status.artifact is not None
             return Observation(model, consumers=self._consumers(*key) if used else ())
         if refusal(model.spec.source) is not None or _is_settled(model):
             return Observation(model)
-        try:
-            seen = await self._stage(key, model, now)
-        except RegistryError as error:
-            self._registry.failed(error)
-            if not self._registry.problem:
-                raise
+        if self._registry.problem:
+            # The board's poll goes on, and tells everybody when the registry answers again.
             return Observation(model, problem=self._registry.problem)
-        self._registry.answered()
-        return seen
+        return await self._stage(key, model, now)
 
     async def _stage(self, key: Key, model: AnyModel, now: datetime) -> Observation:
         transfers = await self._transfers(model.metadata.uid)
@@ -113,6 +110,8 @@ class Observer:
             job=job,
             published=published if isinstance(published, Published) else None,
             broken=published if isinstance(published, Cause) else None,
+            received=await self._received(key, model, tags) if publishing else None,
+            evaluation=self._evaluation,
             queue=self._slots.queue(model, self._all(), self._jobs.list(), now),
         )
 
@@ -130,7 +129,16 @@ class Observer:
                 found[tag] = (await client.get_manifest(repository, tag)).digest
             except NotFound:
                 continue
+        self._registry.answered()
         return found
+
+    async def _received(self, key: Key, model: AnyModel, tags: Mapping[str, str]) -> str | None:
+        """Return the digest of the uploaded file; what was read of it once stands in the status."""
+        known = model.status.source.resolved_revision if model.status and model.status.source else None
+        if known is not None or names.UPLOAD_TAG not in tags:
+            return known
+        client = await self._registry.client()
+        return (await received_file(client, names.repository(key), tags[names.UPLOAD_TAG])).digest
 
     async def _upload(self, key: Key, model: AnyModel) -> UploadObjects | None:
         secret = await self._client.find(

@@ -129,7 +129,9 @@ def _queued(o: Observation, now: datetime, publication: PublicationStatus | None
     )
     told = transfer.queue_position
     step = Cause(Reason.PENDING, f"The publication waits for a free place; it is number {told} in the queue.")
-    return statuses.publishing(o.model, now, step, transfer=transfer, publication=publication)
+    return statuses.publishing(
+        o.model, now, step, transfer=transfer, publication=publication, received=o.received
+    )
 
 
 def _backing_off(o: Observation, now: datetime, publication: PublicationStatus) -> ModelStatus:
@@ -153,5 +155,11 @@ def _publishing(
     old = o.model.status.transfer if o.model.status else None
     transfer = progress.transfer_status(stage, moved, old)
     return statuses.publishing(
-        o.model, now, step, transfer=transfer, publication=publication, stalled=stalled
+        o.model,
+        now,
+        step,
+        transfer=transfer,
+        publication=publication,
+        received=o.received,
+        stalled=stalled,
     )

@@ -105,6 +105,10 @@ class Observation:
     job: PublicationJob = PublicationJob(JobPhase.ABSENT)
     published: Published | None = None
     broken: Cause | None = None
+    #: digest of the file that was uploaded
+    received: str | None = None
+    #: whether artifacts lie in the embedded store
+    evaluation: bool = False
     queue: Queue = Queue()
     consumers: tuple[str, ...] = ()
 

@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 
 _ORDER = [str(one) for one in Type]
 _ANSWERS = "The registry of the module answers."
+_EMBEDDED = (
+    "The artifact lies in the module's embedded store, which is for trying things out. Set artifacts to a "
+    "bucket for anything that has to last."
+)
 
 
 class Sayings:
@@ -109,6 +113,7 @@ def publishing(
     *,
     transfer: TransferStatus,
     publication: PublicationStatus | None,
+    received: str | None = None,
     stalled: str = "",
 ) -> ModelStatus:
     """The bytes are being checked and stored; ``step`` says what is being done or waited for."""
@@ -124,13 +129,21 @@ def publishing(
         Phase.PUBLISHING,
         said,
         upload=model.status.upload if model.status else None,
+        revision=received,
         transfer=transfer,
         publication=publication,
         progress=progress.percent(transfer),
     )
 
 
-def ready(model: AnyModel, now: datetime, published: Published) -> ModelStatus:
+def ready(
+    model: AnyModel,
+    now: datetime,
+    published: Published,
+    *,
+    received: str | None = None,
+    evaluation: bool = False,
+) -> ModelStatus:
     """The model is stored and checked back; a standing upload stays named until it is withdrawn."""
     metadata = (
         (Reason.MODEL_METADATA_PARTIAL, "Some facts could only be estimated and are not shown.")
@@ -141,10 +154,14 @@ def ready(model: AnyModel, now: datetime, published: Published) -> ModelStatus:
     said.say(Type.SOURCE_CHECKED, "True", Reason.SOURCE_ACCEPTED, "The source was read completely.")
     said.say(Type.ARTIFACT_RESOLVED, "True", Reason.ARTIFACT_PUBLISHED, "Every part is there, by its digest.")
     said.say(Type.METADATA_RESOLVED, "True", *metadata)
+    if evaluation:
+        said.say(Type.EVALUATION_STORE, "True", Reason.EVALUATION_STORE, _EMBEDDED)
+    seen = model.status.source if model.status else None
     return _status(
         model,
         Phase.READY,
         said,
+        revision=received or (seen.resolved_revision if seen else None),
         upload=model.status.upload if model.status else None,
         artifact=ArtifactStatus(
             digest=published.digest, size_bytes=published.size_bytes, size=sizes.text(published.size_bytes)
@@ -198,13 +215,15 @@ def unavailable(model: AnyModel, now: datetime, problem: str) -> ModelStatus:
     return msgspec.structs.replace(old, conditions=said.done())
 
 
-def _status(model: AnyModel, phase: Phase, said: Sayings, **fields: Any) -> ModelStatus:
+def _status(
+    model: AnyModel, phase: Phase, said: Sayings, *, revision: str | None = None, **fields: Any
+) -> ModelStatus:
     source = model.spec.source
     kind = source_type(source)
     return ModelStatus(
         observed_generation=model.metadata.generation,
         phase=phase,
-        source=SourceStatus(resolved_type=kind) if kind is not None else None,
+        source=None if kind is None else SourceStatus(resolved_type=kind, resolved_revision=revision),
         observed_source=_observed(source),
         observed_retry=model.metadata.annotations.get(RETRY_ANNOTATION),
         conditions=said.done(),

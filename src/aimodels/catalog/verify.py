@@ -29,6 +29,17 @@ _TOGETHER = 8
 _MOST_INTEGER = (1 << 63) - 1
 
 
+class ReceivedFile(msgspec.Struct, frozen=True):
+    """The one layer of an upload."""
+
+    digest: str
+    size: int
+
+
+class _Upload(msgspec.Struct):
+    layers: list[ReceivedFile]
+
+
 class _Config(msgspec.Struct):
     digest: str = ""
     size: int = 0
@@ -62,6 +73,13 @@ async def read_back(client: RegistryClient, repository: str) -> Published | Caus
         resolved=_resolved(artifact.facts),
         withheld=bool(artifact.facts.withheld),
     )
+
+
+async def received_file(client: RegistryClient, repository: str, reference: str) -> ReceivedFile:
+    """Return the file of an upload's manifest, by its tag or digest."""
+    manifest = await client.get_manifest(repository, reference)
+    (layer,) = msgspec.json.decode(manifest.body, type=_Upload).layers
+    return layer
 
 
 async def _config(client: RegistryClient, repository: str, manifest: bytes) -> bytes:

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 MANAGER_NAME = "ai-models-catalog"
 _WORKERS = 8
 _BY_UID = "catalog-uid"
-#: phases in which somebody may move bytes
-_MOVING = (Phase.WAIT_FOR_UPLOAD, Phase.PUBLISHING)
+#: phases in which the registry is needed: somebody may move bytes, or waits to begin
+_MOVING = (Phase.PENDING, Phase.WAIT_FOR_UPLOAD, Phase.PUBLISHING)
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,7 @@ class CatalogSettings:
     jobs: JobSettings
     uploads: UploadSettings
     most_publications: int = 4
+    evaluation_store: bool = False
 
 
 class Catalog:
@@ -84,6 +85,7 @@ class Catalog:
             jobs=self._jobs.store,
             consumers=consumers,
             namespace=settings.jobs.namespace,
+            evaluation=settings.evaluation_store,
         )
         actor = Actor(
             client, applier, registry, self.board, slots, jobs=settings.jobs, uploads=settings.uploads

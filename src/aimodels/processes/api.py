@@ -5,16 +5,16 @@ What belongs here: putting the routes together. What does not: any of them.
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
-import uvloop
 from starlette.applications import Starlette
 
 from aimodels.delivery import webhook
 from aimodels.processes.settings import ApiSettings
 from kubekit.client import Client, connect
 from kubekit.manager import Manager, Stage
-from opskit import logging, settings
+from opskit import logging, process, settings
 from webkit import health, problems
 from webkit.server import serve
 from webkit.tls import TlsFiles
@@ -55,4 +55,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    uvloop.run(main())
+    sys.exit(process.run(main))

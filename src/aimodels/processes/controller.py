@@ -6,8 +6,8 @@ What belongs here: putting the parts together. What does not: any of them.
 from __future__ import annotations
 
 import socket
+import sys
 
-import uvloop
 from starlette.applications import Starlette
 
 from aimodels.catalog.act import UploadSettings
@@ -23,7 +23,7 @@ from kubekit.certs import Policy
 from kubekit.client import Client, connect
 from kubekit.lease import Lease
 from kubekit.manager import Manager, Stage
-from opskit import logging, settings
+from opskit import logging, process, settings
 from opskit.clock import Clock, SystemClock
 from webkit import health
 from webkit.server import serve
@@ -54,7 +54,7 @@ def build(client: Client, given: ControllerSettings, clock: Clock, *, lease: Lea
     uploads = UploadSettings(given.public_upload_url, bootstrap.bundle)
     catalog = Catalog(
         manager,
-        CatalogSettings(jobs, uploads, given.max_publications),
+        CatalogSettings(jobs, uploads, given.max_publications, given.evaluation_store),
         registry,
         consumers=delivery.consumers,
         clock=clock,
@@ -81,4 +81,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    uvloop.run(main())
+    sys.exit(process.run(main))

@@ -80,12 +80,14 @@ DECIDED: Mapping[type[StrEnum], set[str]] = {
         "Verifying",
         "Stalled",
     },
-    ConditionType: {"SourceChecked", "Progressing", "StorageAvailable"},
+    ConditionType: {"SourceChecked", "Progressing", "StorageAvailable", "EvaluationStore"},
     DeliveryBlockedReason: {"DuplicateModelName"},
     SourceType: {"Catalog"},
 }
 #: words of ours for conditions that hold and for a deletion on its way (ADR 0002)
-OURS: Mapping[type[StrEnum], set[str]] = {ModelReason: {"SourceAccepted", "StorageAvailable", "Deleting"}}
+OURS: Mapping[type[StrEnum], set[str]] = {
+    ModelReason: {"SourceAccepted", "StorageAvailable", "EvaluationStore", "Deleting"}
+}
 
 
 def collected() -> list[tuple[type[StrEnum], str, str]]:

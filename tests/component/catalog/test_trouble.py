@@ -1,0 +1,195 @@
+"""Outages, full houses, strangers in the way, namespaces that go: what a model says and what stays whole."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from aimodels.api.model import AnyModel, Model
+from aimodels.api.reasons import ConditionType, ModelReason, Phase
+from aimodels.catalog import names, registry
+from aimodels.catalog.names import Key
+from kubekit.conditions import find
+from kubekit.resources import Job, Namespace, Secret
+from tests.kit import upload
+from tests.kit.catalog import Cluster, running_catalog
+from tests.kit.controlplane import fresh_namespace
+from tests.kit.eventually import eventually
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from modelio.registry import RegistryClient
+    from tests.kit.dmcr import Dmcr
+
+UPLOAD: dict[str, Any] = {"upload": {}}
+GGUF = upload.tiny_gguf()
+
+
+@pytest.fixture(autouse=True)
+def _outages_are_told_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("aimodels.catalog.registry", "aimodels.catalog.reconcile"):
+        monkeypatch.setattr(f"{module}.TOLD_AFTER", 0.5)
+    assert registry.TOLD_AFTER
+
+
+def says(model: AnyModel, type_: ConditionType, reason: ModelReason) -> bool:
+    found = find(model.status.conditions, type_) if model.status else None
+    return found is not None and found.reason == reason
+
+
+def waits_for_storage(model: AnyModel) -> bool:
+    return says(model, ConditionType.READY, ModelReason.STORAGE_UNAVAILABLE)
+
+
+async def test_an_outage_of_the_registry_is_told_on_every_waiting_model_and_passes(
+    cluster: Cluster, dmcr: Dmcr, registry: RegistryClient
+) -> None:
+    waiting = await cluster.phase(await cluster.make(Model, UPLOAD), Phase.WAIT_FOR_UPLOAD)
+    moving = await cluster.phase(await cluster.make(Model, UPLOAD), Phase.WAIT_FOR_UPLOAD)
+    await upload.received(registry, names.repository(Key.of(moving)), GGUF)
+    moving = await cluster.phase(moving, Phase.PUBLISHING)
+    await cluster.job(moving)
+
+    await dmcr.kill()
+    for model, phase in ((waiting, Phase.WAIT_FOR_UPLOAD), (moving, Phase.PUBLISHING)):
+        seen = await cluster.until(model, waits_for_storage)
+        assert seen.status
+        assert seen.status.phase == phase
+        assert says(seen, ConditionType.STORAGE_AVAILABLE, ModelReason.STORAGE_UNAVAILABLE)
+    fresh = await cluster.until(await cluster.make(Model, UPLOAD), waits_for_storage)
+    assert fresh.status
+    assert fresh.status.phase == Phase.PENDING
+
+    await dmcr.start()
+    for model, reason in (
+        (waiting, ModelReason.WAITING_FOR_USER_UPLOAD),
+        (fresh, ModelReason.WAITING_FOR_USER_UPLOAD),
+        (moving, ModelReason.PACKAGING),
+    ):
+        await cluster.until(model, partial(says, type_=ConditionType.READY, reason=reason))
+    again = await cluster.get(moving)
+    assert again.status
+    assert again.status.publication
+    assert again.status.publication.attempt == 1, "an outage is nobody's failed attempt"
+
+
+async def test_a_deletion_waits_for_the_registry_and_says_so(cluster: Cluster, dmcr: Dmcr) -> None:
+    model = await cluster.phase(await cluster.make(Model, UPLOAD), Phase.WAIT_FOR_UPLOAD)
+    await dmcr.kill()
+
+    await cluster.delete(model)
+    seen = await cluster.until(model, waits_for_storage)
+    assert seen.status
+    assert seen.status.phase == Phase.DELETING
+
+    await dmcr.start()
+    await cluster.gone(Model, model.metadata.name, model.metadata.namespace)
+
+
+async def test_a_full_house_shows_the_queue_and_lets_the_next_one_in(
+    control_plane: Path, namespace: str, dmcr: Dmcr, registry: RegistryClient
+) -> None:
+    async with running_catalog(control_plane, namespace, dmcr.url, max_publications=1) as cluster:
+        models = []
+        for _ in range(3):
+            model = await cluster.phase(await cluster.make(Model, UPLOAD), Phase.WAIT_FOR_UPLOAD)
+            await upload.received(registry, names.repository(Key.of(model)), GGUF)
+            models.append(await cluster.phase(model, Phase.PUBLISHING))
+        first, second, third = models
+        await cluster.job(first)
+        await cluster.until(second, _stands(1))
+        await cluster.until(third, _stands(2))
+        assert len(await cluster.client.list(Job, namespace)) == 1
+
+        await upload.published(registry, names.repository(Key.of(first)), GGUF)
+        await cluster.phase(first, Phase.READY)
+        await cluster.end_pod(await cluster.job(first), 0)
+
+        await cluster.job(second)
+        await cluster.until(third, _stands(1))
+
+
+def _stands(position: int) -> Any:
+    def holds(model: AnyModel) -> bool:
+        transfer = model.status.transfer if model.status else None
+        return transfer is not None and transfer.queue_position == position
+
+    return holds
+
+
+async def test_somebody_elses_secret_is_never_written(cluster: Cluster, namespace: str) -> None:
+    manifest = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "ai-model-upload-taken", "namespace": namespace},
+        "data": {},
+    }
+    await cluster.client.create(manifest)
+    model = await cluster.make(Model, UPLOAD, "taken")
+
+    async def told() -> bool:
+        return "PublicationFailed" in await cluster.events(model)
+
+    await eventually(told)
+    secret = await cluster.client.get(Secret, "ai-model-upload-taken", namespace)
+    assert secret.data == {}
+    assert secret.metadata.owner_references == []
+
+
+async def test_a_deleted_secret_is_made_again_with_another_token(cluster: Cluster, namespace: str) -> None:
+    model = await cluster.phase(await cluster.make(Model, UPLOAD), Phase.WAIT_FOR_UPLOAD)
+    name = names.upload_secret(Key.of(model))
+    first = await cluster.client.get(Secret, name, namespace)
+
+    await cluster.client.delete(Secret, name, namespace)
+    await cluster.annotate(model, nudge="1")
+
+    async def again() -> Secret | None:
+        return await cluster.client.find(Secret, name, namespace)
+
+    second = await eventually(again)
+    assert second.data["token"] != first.data["token"]
+    assert second.data["url"] == first.data["url"], "an upload on its way goes on"
+
+
+async def test_a_namespace_can_be_deleted_with_models_in_every_phase(
+    control_plane: Path, cluster: Cluster, registry: RegistryClient
+) -> None:
+    with fresh_namespace(control_plane) as going:
+        other = Cluster(cluster.client, going)
+        waiting = await other.phase(await other.make(Model, UPLOAD), Phase.WAIT_FOR_UPLOAD)
+        moving = await other.phase(await other.make(Model, UPLOAD), Phase.WAIT_FOR_UPLOAD)
+        await upload.received(registry, names.repository(Key.of(moving)), GGUF)
+        await other.phase(moving, Phase.PUBLISHING)
+
+        await cluster.client.delete(Namespace, going)
+        await other.gone(Model, waiting.metadata.name, going)
+        await other.gone(Model, moving.metadata.name, going)
+        await other.gone(Namespace, going)
+        await cluster.client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": going}})
+    assert await registry.list_transfers() == []
+
+
+async def test_a_restarted_controller_goes_on_where_the_other_one_was(
+    control_plane: Path, namespace: str, dmcr: Dmcr, registry: RegistryClient
+) -> None:
+    async with running_catalog(control_plane, namespace, dmcr.url, keep=True) as cluster:
+        waiting = await cluster.phase(await cluster.make(Model, UPLOAD), Phase.WAIT_FOR_UPLOAD)
+        moving = await cluster.phase(await cluster.make(Model, UPLOAD), Phase.WAIT_FOR_UPLOAD)
+        await upload.received(registry, names.repository(Key.of(moving)), GGUF)
+        await cluster.job(await cluster.phase(moving, Phase.PUBLISHING))
+        secret = names.upload_secret(Key.of(waiting))
+        token = (await cluster.client.get(Secret, secret, namespace)).data["token"]
+
+    await upload.published(registry, names.repository(Key.of(moving)), GGUF)
+    async with running_catalog(control_plane, namespace, dmcr.url) as cluster:
+        await cluster.phase(moving, Phase.READY)
+        assert (await cluster.client.get(Secret, secret, namespace)).data["token"] == token
+
+        async def revoked() -> bool:
+            return [one.purpose for one in await registry.list_transfers()] == ["upload"]
+
+        await eventually(revoked)
