@@ -150,7 +150,7 @@ class World:
         return await asyncio.create_subprocess_exec(
             *("curl", "-sS", "--cacert", str(self.gateway.ca_file), "-D", "/dev/stderr"),
             *("-w", "\n%{http_code} %{size_upload}"),
-            *("-H", f"Authorization: Bearer {ticket.token}"),
+            *(("-H", f"Authorization: Bearer {ticket.token}") if ticket.token else ()),
             *arguments,
             ticket.url + path + query,
             stdout=asyncio.subprocess.PIPE,

@@ -27,13 +27,13 @@ async def serve() -> None:
     _LOG.info("starting", **settings.describe(chosen))
     host, port = chosen.address()
     trust = tls.trust(chosen.ca_file)
-    receiver = Receiver()
+    receiver, clock = Receiver(), SystemClock()
     ca_files = (chosen.ca_file,) if chosen.ca_file else ()
     async with (
         RegistryClient(chosen.dmcr_url, tls=trust, patience=_PATIENCE) as registry,
         tls.watched(ca_files, lambda: trust.load_verify_locations(chosen.ca_file)),
     ):
-        app = App(Door(registry, chosen.token_file, SystemClock()), receiver, chosen.idle_seconds)
+        app = App(Door(registry, chosen.token_file, clock), receiver, clock, chosen.idle_seconds)
         try:
             await byteserver.serve(
                 app, host=host, port=port, tls=chosen.tls(), started=_started, stopping=receiver.stop

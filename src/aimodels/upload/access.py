@@ -18,6 +18,7 @@ from modelio.registry import Denied, GrantSource, NotFound, RegistryClient
 from modelio.registry.wire import TRANSFER_ID
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from modelio.registry import TransferSpec
@@ -33,11 +34,12 @@ _NO_HASH = "0" * 64
 
 @dataclass(frozen=True)
 class Access:
-    """A session whose token was shown: its id, its repository, and a client with its grants."""
+    """A session that may be used: its id, its repository, and a client with its grants."""
 
     session: str
     repository: str
     client: RegistryClient
+    token_hash: str
 
 
 @dataclass
@@ -67,15 +69,33 @@ class Door:
             or not 0 < len(token) <= _MOST_TOKEN
         ):
             raise unauthorized()
+        access, over = await self._find(session)
+        shown = hashlib.sha256(token.strip().encode()).hexdigest()
+        if not hmac.compare_digest(shown, access.token_hash if access else _NO_HASH) or access is None:
+            raise unauthorized()
+        if over:
+            raise ended()
+        return access
+
+    async def enter_signed(self, session: str, check: Callable[[Access], None]) -> Access:
+        """Return the access when ``check`` finds that its URL was given out for this session."""
+        if not TRANSFER_ID.fullmatch(session):
+            raise unauthorized()
+        access, over = await self._find(session)
+        if access is None:
+            raise unauthorized()
+        check(access)
+        if over:
+            raise ended()
+        return access
+
+    async def _find(self, session: str) -> tuple[Access | None, bool]:
+        """Return the session, and whether it is over."""
         known = await self._look_up(session)
         spec = known.spec
-        shown = hashlib.sha256(token.strip().encode()).hexdigest()
-        wanted = spec.token_hash if spec and spec.purpose == "upload" and spec.token_hash else _NO_HASH
-        if not hmac.compare_digest(shown, wanted) or spec is None:
-            raise unauthorized()
-        if known.over:
-            raise ended()
-        return Access(session, spec.repository, known.client)
+        if spec is None or spec.purpose != "upload" or not spec.token_hash:
+            return None, known.over
+        return Access(session, spec.repository, known.client, spec.token_hash), known.over
 
     async def _look_up(self, session: str) -> _Known:
         known = self._known.get(session)

@@ -10,6 +10,7 @@ at most half a MiB of it.
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -19,9 +20,10 @@ from starlette.responses import Response
 
 from aimodels.upload import ranges, refusals
 from aimodels.upload.body import Body, ClientGone, Silent, Stopped
+from aimodels.upload.multipart import Multipart
+from aimodels.upload.multipart_http import PART_PATH, MultipartRoutes, checked_name
 from aimodels.upload.receiving import Receipt, Standing
 from modelio.registry import RegistryError
-from modelkit import names
 from opskit import logging
 from webkit import audit, health, limits
 from webkit.problems import SAFE_HEADERS, Problem, json_answer
@@ -31,10 +33,11 @@ if TYPE_CHECKING:
 
     from aimodels.upload.access import Access, Door
     from aimodels.upload.receiving import Receiver
+    from opskit.clock import Clock
 
 _LOG = logging.logger(__name__)
 
-_SESSION = re.compile(r"/v1/upload/([^/]{1,128})")
+_SESSION = re.compile(r"/v1/upload/([^/]{1,128})(?:/(.{1,64}))?")
 _DISPOSITION = re.compile(r'filename="?([^";]{1,255})"?')
 _DIGEST_HEADER = "Upload-Digest"
 
@@ -42,9 +45,11 @@ _DIGEST_HEADER = "Upload-Digest"
 class App:
     """The ASGI application."""
 
-    def __init__(self, door: Door, receiver: Receiver, idle_seconds: float) -> None:
+    def __init__(self, door: Door, receiver: Receiver, clock: Clock, idle_seconds: float) -> None:
         self._door = door
         self._receiver = receiver
+        self._uploads = Multipart(receiver)
+        self._multipart = MultipartRoutes(self._uploads, clock, idle_seconds)
         self._idle = idle_seconds
         self._health = Starlette(routes=health.routes())
 
@@ -76,36 +81,77 @@ class App:
         match = _SESSION.fullmatch(request.scope["path"])
         if not match:
             raise refusals.not_found()
-        access = await self._enter(request, match[1])
-        if request.method == "PUT":
-            return await self._put(request, access)
-        if request.method == "HEAD":
-            return _standing(await self._receiver.standing(access))
-        raise refusals.method_not_allowed("HEAD, PUT")
-
-    async def _enter(self, request: Request, session: str) -> Access:
+        session, below = match[1], match[2]
+        part = PART_PATH.fullmatch(below or "")
+        access = await self._enter(request, session, int(part[1]) if part else None)
         try:
-            return await self._door.enter(session, request.headers.get("authorization", ""))
+            if part:
+                return await self._put_part(request, access, int(part[1]))
+            if below:
+                return await self._call(request, access, below)
+            return await self._session(request, access)
+        except Silent:
+            raise refusals.stalled(self._idle) from None
+        except Stopped:
+            raise refusals.restarting() from None
+
+    async def _enter(self, request: Request, session: str, part: int | None) -> Access:
+        token = request.headers.get("authorization", "")
+        try:
+            if part is not None and not token:
+                check = partial(self._multipart.check_signature, request, number=part)
+                return await self._door.enter_signed(session, check)
+            return await self._door.enter(session, token)
         except Problem as problem:
             _audit("upload_denied", request, session, problem.reason)
             raise
+
+    async def _session(self, request: Request, access: Access) -> Response:
+        if request.method == "PUT":
+            return await self._put(request, access)
+        if request.method not in {"GET", "HEAD"}:
+            raise refusals.method_not_allowed("GET, HEAD, PUT")
+        standing = await self._receiver.standing(access)
+        self._uploads.taken_over(access.session)
+        if request.method == "HEAD":
+            return _standing(standing)
+        return await self._multipart.status(access, standing.offset)
+
+    async def _call(self, request: Request, access: Access, name: str) -> Response:
+        calls = {
+            "probe": self._multipart.probe,
+            "init": self._multipart.init,
+            "parts": self._multipart.parts,
+            "complete": self._complete,
+            "abort": self._multipart.abort,
+        }
+        if name not in calls:
+            raise refusals.not_found()
+        if request.method != "POST":
+            raise refusals.method_not_allowed("POST")
+        await self._receiver.refuse_received(access)
+        return await calls[name](request, access)
+
+    async def _complete(self, request: Request, access: Access) -> Response:
+        receipt = await self._multipart.complete(request, access)
+        _audit("upload_received", request, access.session, "allowed", digest=receipt.digest)
+        return received(receipt)
+
+    async def _put_part(self, request: Request, access: Access, number: int) -> Response:
+        if request.method != "PUT":
+            raise refusals.method_not_allowed("PUT")
+        return await self._multipart.put_part(request, access, number)
 
     async def _put(self, request: Request, access: Access) -> Response:
         filename = file_name(request)
         length = content_length(request)
         piece = ranges.parse(request.headers.get("content-range"), length)
         body = Body(request.receive, self._idle)
-        try:
-            if piece is None:
-                answer: Receipt | Standing = await self._receiver.receive(
-                    access, body, filename=filename, length=length
-                )
-            else:
-                answer = await self._receiver.resume(access, body, piece, filename=filename)
-        except Silent:
-            raise refusals.stalled(None, self._idle) from None
-        except Stopped:
-            raise refusals.restarting() from None
+        answer: Receipt | Standing
+        if piece is None:
+            answer = await self._receiver.receive(access, body, filename=filename, length=length)
+        else:
+            answer = await self._receiver.resume(access, body, piece, filename=filename)
         if isinstance(answer, Standing):
             return json_answer({"offset": answer.offset}, 202, {refusals.OFFSET_HEADER: str(answer.offset)})
         _audit("upload_received", request, access.session, "allowed", digest=answer.digest)
@@ -140,12 +186,7 @@ def file_name(request: Request) -> str | None:
         given = match[1]
     if not given:
         return None
-    try:
-        return names.file_name(unquote(given))
-    except names.BadName as error:
-        raise refusals.invalid(
-            str(error), "give a plain name by ?filename=", refusals.Reason.INVALID_FILE_NAME
-        ) from error
+    return checked_name(unquote(given))
 
 
 def content_length(request: Request) -> int | None:

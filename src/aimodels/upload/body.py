@@ -36,6 +36,7 @@ class Body:
         self._limit: asyncio.Timeout | None = None
         self._stopped = False
         self._held: list[bytes] = []
+        self._skip = 0
         self.more = True
         self.moved = asyncio.get_running_loop().time()
 
@@ -49,11 +50,25 @@ class Body:
         """Yield the whole body; BodyCut when it ends early."""
         held, self._held = self._held, []
         for piece in held:
-            if piece:
-                yield piece
+            if wanted := self._wanted(piece):
+                yield wanted
         while self.more:
-            if piece := await self._next():
-                yield piece
+            if wanted := self._wanted(await self._next()):
+                yield wanted
+
+    def skip(self, count: int) -> None:
+        """Leave out so many of the first bytes: they are here already."""
+        self._skip = count
+
+    async def drop(self) -> None:
+        """Read the body to its end and keep nothing."""
+        async for _ in self.pieces():
+            pass
+
+    def _wanted(self, piece: bytes) -> bytes:
+        dropped = min(self._skip, len(piece))
+        self._skip -= dropped
+        return piece[dropped:] if dropped else piece
 
     def stop(self) -> None:
         """Make the reader meet Stopped now."""

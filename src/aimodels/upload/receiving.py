@@ -75,11 +75,11 @@ class Receiver:
     ) -> Receipt:
         """Receive a whole file from its first byte; what was there before of another try is dropped."""
         await self.refuse_received(access)
-        await check_head(filename, body)
+        await self.check(filename, body)
         upload = await access.client.open_upload(access.repository, access.session, length)
         if upload.offset:
             upload = await access.client.open_upload(access.repository, access.session, length, restart=True)
-        await self._pour(access, upload, body, length)
+        await self.pour(access, upload, body, length)
         return await self.commit(access, upload, filename)
 
     async def resume(
@@ -93,13 +93,13 @@ class Receiver:
                     "the first piece is too short to tell whether this is a model",
                     f"send at least {detect.HEAD} bytes in it",
                 )
-            await check_head(filename, body)
+            await self.check(filename, body)
         upload = await access.client.open_upload(access.repository, access.session, piece.total)
         begins = piece.total if piece.first is None else piece.first
         if begins != upload.offset:
             raise offset_mismatch(upload.offset, begins or 0)
         if piece.length:
-            await self._pour(access, upload, body, piece.length)
+            await self.pour(access, upload, body, piece.length)
         if not piece.last_one:
             return Standing(upload.offset, None)
         return await self.commit(access, upload, filename)
@@ -130,9 +130,14 @@ class Receiver:
             for body in bodies:
                 body.stop()
 
-    async def _pour(self, access: Access, upload: UploadSession, body: Body, length: int | None) -> None:
+    async def pour(self, access: Access, upload: UploadSession, body: Body, length: int | None) -> int:
+        """Send a body's bytes to the registry and return the new offset; BodyCut when it ends early."""
         with self._reading(access.session, body, upload):
-            await upload.send(_counted(body), length=length)
+            return await upload.send(_counted(body), length=length)
+
+    async def check(self, filename: str | None, body: Body) -> None:
+        """Refuse as soon as the first bytes show that this is no model; nothing of the upload is touched."""
+        head_container(filename, await body.head(detect.HEAD))
 
     @contextmanager
     def _reading(self, session: str, body: Body, upload: UploadSession) -> Iterator[None]:
@@ -153,11 +158,10 @@ class Receiver:
         return None
 
 
-async def check_head(filename: str | None, body: Body) -> None:
-    """Refuse as soon as the first bytes show that this is no model; nothing of the upload is touched."""
-    head = await body.head(detect.HEAD)
+def head_container(filename: str | None, head: bytes) -> str:
+    """Return which form of a model begins with these bytes; Problem 400 when it is none that is taken."""
     try:
-        detect.serve(filename, head)
+        return detect.serve(filename, head)
     except NotServed as error:
         raise invalid(str(error), "pack the same files as a plain .tar", Reason.NOT_SERVED) from error
     except NotAModel as error:

@@ -76,6 +76,11 @@ def invalid(message: str, next_step: str, reason: Reason = Reason.INVALID_REQUES
     return Problem(400, reason, message, next_step)
 
 
+def length_required() -> Problem:
+    """Answer a part without a length: which bytes it holds follows from it."""
+    return Problem(411, Reason.INVALID_REQUEST, "a part needs a Content-Length", "send one")
+
+
 def offset_mismatch(offset: int, begins: int) -> Problem:
     """Answer a continuation that does not begin where the upload stands."""
     return Problem(
@@ -108,14 +113,13 @@ def ended() -> Problem:
     )
 
 
-def stalled(offset: int | None, seconds: float) -> Problem:
+def stalled(seconds: float) -> Problem:
     """Answer a client that fell silent."""
     return Problem(
         408,
         Reason.STALLED,
         f"nothing was received for {seconds:.0f} s",
         "ask for Upload-Offset by HEAD and continue there",
-        headers={} if offset is None else {OFFSET_HEADER: str(offset)},
     )
 
 
