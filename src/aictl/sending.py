@@ -126,7 +126,7 @@ class Sender:
 
     async def send(self) -> Receipt:
         """Send the whole file and return when the gateway has committed it; Failure when that cannot be."""
-        failures, furthest, since = 0, -1, time.monotonic()
+        failures, furthest, since, told = 0, -1, time.monotonic(), ""
         while True:
             try:
                 offset = await self._start()
@@ -145,7 +145,8 @@ class Sender:
                         f"for {self._patience:.0f} s no further byte arrived ({error})",
                         "Run the same command again, it continues where this one stopped",
                     ) from error
-                self._progress.noted(f"interrupted ({error}), trying again")
+                if told != (told := str(error)):
+                    self._progress.noted(f"interrupted ({error}), trying again")
                 await asyncio.sleep(max(self._backoff.delay(failures), error.retry_after or 0.0))
 
     async def _start(self) -> int:

@@ -7,6 +7,7 @@ On it channel 0 carries the bytes and channel 1 an error; the first frame of eac
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -19,18 +20,18 @@ from lightkube.config.client_adapter import user_auth, verify_cluster
 from lightkube.config.models import User
 
 from aictl.exits import Failure
+from kubekit.errors import KubeError
 from kubekit.resources import Pod
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from aictl.cluster import Session
 
 PROTOCOL = "v4.channel.k8s.io"
 DATA, ERROR = 0, 1
 CHUNK = 256 * 1024
-CONNECT_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -64,53 +65,80 @@ class Detour(AbstractResolver):
         """Nothing to release."""
 
 
-async def ready_pod(at: Session, namespace: str, app: str) -> str:
+@dataclass(frozen=True)
+class Service:
+    """What is to be reached: a port of the Pods of an application."""
+
+    namespace: str
+    app: str
+    port: int
+
+
+async def ready_pod(at: Session, service: Service) -> str:
     """Return a Pod of the application that serves, or fail with the reason."""
+    namespace, app = service.namespace, service.app
     pods = await at.client.list(Pod, namespace, label_selector=f"app={app}")
     for pod in pods:
         if any(one.type == "Ready" and one.status == "True" for one in pod.status.conditions):
             return pod.metadata.name
     raise Failure(
         f"No Pod of {app} is ready in {namespace}",
-        f"There are {len(pods)}",
+        f"there are {len(pods)} that are not",
         f"`kubectl -n {namespace} get pods -l app={app}` shows why",
     )
 
 
 @asynccontextmanager
-async def open_tunnel(at: Session, namespace: str, pod: str, port: int) -> AsyncIterator[Door]:
-    """Listen on a free local port while the block runs; each connection to it reaches the Pod's port."""
-    server_url = at.config.cluster.server.rstrip("/")
-    url = f"{server_url}/api/v1/namespaces/{namespace}/pods/{pod}/portforward?ports={port}"
-    headers, tls = await _credentials(at, url)
-    connections: set[asyncio.Task[None]] = set()
+async def open_tunnel(at: Session, service: Service, failed: Callable[[str], None]) -> AsyncIterator[Door]:
+    """Listen on a free local port while the block runs; a connection to it reaches a Pod that is ready then.
+
+    ``failed`` is told why a connection could not be made or was cut; the client sees its connection end and
+    tries again, as with any network.
+    """
+    tasks: set[asyncio.Task[None]] = set()
     async with aiohttp.ClientSession(trust_env=True) as web:
 
         async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             try:
-                async with web.ws_connect(
-                    url, protocols=(PROTOCOL,), headers=headers, ssl=tls, max_msg_size=0, compress=0
-                ) as far:
+                async with _far_end(at, service, web) as far:
                     await _join(reader, writer, far)
-            except (aiohttp.ClientError, OSError):
-                # The client at the local end sees its connection cut and tries again, as with any network.
+            except (aiohttp.ClientError, OSError, KubeError, Failure) as error:
+                failed(str(error) or type(error).__name__)
                 writer.transport.abort()
             finally:
                 writer.close()
+                with contextlib.suppress(OSError):
+                    await writer.wait_closed()
 
         def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             task = asyncio.create_task(carry(reader, writer))
-            connections.add(task)
-            task.add_done_callback(connections.discard)
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
 
         server = await asyncio.start_server(accept, "127.0.0.1", 0)
         try:
             yield Door("127.0.0.1", server.sockets[0].getsockname()[1])
         finally:
             server.close()
-            for task in connections:
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*connections, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@asynccontextmanager
+async def _far_end(
+    at: Session, service: Service, web: aiohttp.ClientSession
+) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+    """Open the way to a Pod that is ready now: another one may serve than a moment ago."""
+    pod = await ready_pod(at, service)
+    server_url = at.config.cluster.server.rstrip("/")
+    path = f"/api/v1/namespaces/{service.namespace}/pods/{pod}/portforward"
+    url = f"{server_url}{path}?ports={service.port}"
+    headers, tls = await _credentials(at, url)
+    async with web.ws_connect(
+        url, protocols=(PROTOCOL,), headers=headers, ssl=tls, max_msg_size=0, compress=0
+    ) as far:
+        yield far
 
 
 async def _join(

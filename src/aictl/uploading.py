@@ -18,14 +18,14 @@ from aictl.cluster import flags, get_model, refusal, shown
 from aictl.exits import Exit, Failure
 from aictl.follow import until
 from aictl.sending import Broken, Complete, Sender
-from aictl.tunnel import Detour, open_tunnel, ready_pod
+from aictl.tunnel import Detour, Service, open_tunnel, ready_pod
 from aimodels.api.model import API_VERSION
 from aimodels.api.reasons import Phase
 from kubekit.errors import AlreadyExists, Forbidden, Invalid, KubeError
 from kubekit.resources import Secret
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from aictl.cluster import Session
     from aictl.prefixes import Prefixes
@@ -126,8 +126,8 @@ async def send(at: Session, to: Link, prefixes: Prefixes, *, filename: str, prog
         if await _answers(sender):
             return await sender.send()
     progress.noted(f"{urlsplit(to.url).netloc} does not answer from here, going through the Kubernetes API")
-    async with _through_the_api(at, to.in_cluster_url or to.url, tls) as web:
-        url = to.in_cluster_url or to.url
+    url = to.in_cluster_url or to.url
+    async with _through_the_api(at, url, tls, progress.noted) as web:
         return await Sender(web, url, to.token, prefixes, filename=filename, progress=progress).send()
 
 
@@ -143,16 +143,16 @@ async def _answers(sender: Sender) -> bool:
 
 @asynccontextmanager
 async def _through_the_api(
-    at: Session, url: str, tls: ssl.SSLContext
+    at: Session, url: str, tls: ssl.SSLContext, failed: Callable[[str], None]
 ) -> AsyncIterator[aiohttp.ClientSession]:
     parts = urlsplit(url)
-    namespace = (parts.hostname or "").split(".")[1:2] or [at.namespace]
-    what = "The upload gateway cannot be reached"
+    namespace = ((parts.hostname or "").split(".")[1:2] or [at.namespace])[0]
+    service = Service(namespace, GATEWAY, parts.port or 443)
     try:
-        pod = await ready_pod(at, namespace[0], GATEWAY)
+        await ready_pod(at, service)
     except KubeError as error:
-        raise refusal(error, what) from error
-    async with open_tunnel(at, namespace[0], pod, parts.port or 443) as door:
+        raise refusal(error, "The upload gateway cannot be reached") from error
+    async with open_tunnel(at, service, failed) as door:
         connector = aiohttp.TCPConnector(ssl=tls, resolver=Detour(door), use_dns_cache=False)
         async with aiohttp.ClientSession(connector=connector) as web:
             yield web
