@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
 from kubekit.errors import KubeError
+from kubekit.wire import Undecodable
 from opskit.logging import logger
 
 if TYPE_CHECKING:
@@ -32,10 +33,11 @@ class Recorder:
         self._instance = instance or component
 
     async def event(
-        self, about: Resource, kind: Literal["Normal", "Warning"], reason: str, message: str
+        self, about: Resource | Undecodable, kind: Literal["Normal", "Warning"], reason: str, message: str
     ) -> None:
         """Record one event about the object."""
         metadata = about.metadata
+        about_kind = about.kind if isinstance(about, Undecodable) else about.KIND
         # Events of cluster-wide objects live in the namespace "default", where kubectl looks for them.
         namespace = metadata.namespace or "default"
         now = datetime.now(UTC).replace(microsecond=0).isoformat().replace("+00:00", "Z")
@@ -47,8 +49,8 @@ class Recorder:
                 "namespace": namespace,
             },
             "involvedObject": {
-                "apiVersion": about.KIND.api_version,
-                "kind": about.KIND.name,
+                "apiVersion": about_kind.api_version,
+                "kind": about_kind.name,
                 "namespace": metadata.namespace,
                 "name": metadata.name,
                 "uid": metadata.uid,

@@ -12,7 +12,7 @@ from kubekit.queue import K, KeyedQueue, Priority
 from kubekit.resources.meta import Resource
 from kubekit.store import Change, Store
 from kubekit.watch import Relisted, Watcher, WatchTiming
-from kubekit.wire import Applied, Deleted
+from kubekit.wire import Applied, Deleted, Undecodable
 from opskit import logging, metrics
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ class Informer(Generic[R]):
         self.synced = asyncio.Event()
         self._watcher = Watcher(client, struct, namespace=namespace, selectors=selectors, timing=timing)
         self._subscribers: list[Callable[[Change[R], Priority], None]] = []
+        self.on_unreadable: Callable[[Undecodable], None] = _ignore
 
     def subscribe(self, subscriber: Callable[[Change[R], Priority], None]) -> None:
         """Call the subscriber with every change: LOW for what a list told, HIGH for what the watch told."""
@@ -88,8 +89,13 @@ class Informer(Generic[R]):
         bad = self.store.undecodable.get(change.key)
         if bad is not None:
             _log.error("object cannot be read", kind=self.kind, object=change.key, reason=bad.error)
+            self.on_unreadable(bad)
         for subscriber in self._subscribers:
             try:
                 subscriber(change, priority)
             except Exception as error:  # noqa: BLE001 a mapper's mistake must not stop a kind
                 _log.exception("a mapper failed", kind=self.kind, object=change.key, err=error)
+
+
+def _ignore(_bad: Undecodable) -> None:
+    """Nobody wants to be told."""

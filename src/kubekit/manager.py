@@ -18,6 +18,7 @@ import signal
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kubekit.events import Recorder
 from kubekit.informer import Informer
 from kubekit.lease import Lease, LeaseLost
 from kubekit.resources.meta import Resource
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from kubekit.client import Client, Params
     from kubekit.controller import Controller
     from kubekit.store import Index
+    from kubekit.wire import Undecodable
 
 R = TypeVar("R", bound=Resource)
 
@@ -40,6 +42,8 @@ _BEAT = 1.0
 _BEAT_LIMIT = 30.0
 _WATCH_LIMIT = 900.0
 _KEY_LIMIT = 600.0
+#: objects are kept for long and hold no cycles: looking for those often only costs
+_GC_THRESHOLD = 50_000
 _LOST_EXIT_CODE = 70
 
 
@@ -151,6 +155,7 @@ class Manager:
         """Run the controllers until the end begins; then let them finish and release the lease."""
         if self._lease is not None:
             running.append(group.create_task(self._hold(self._lease), name="lease"))
+        running.append(group.create_task(self._tell_unreadable(), name="unreadable"))
         self._begin(group, running, Stage.LEADING)
         working = [
             group.create_task(controller.run(self._leads), name=controller.name)
@@ -166,6 +171,19 @@ class Manager:
                 _log.warning("controller did not finish in time", controller=task.get_name())
         if self._lease is not None:
             await self._lease.release()
+
+    async def _tell_unreadable(self) -> None:
+        """Record an event on every object that cannot be read: its owner learns why nothing happens."""
+        recorder = Recorder(self.client, self._lease.name if self._lease else "controller")
+        news: asyncio.Queue[Undecodable] = asyncio.Queue()
+        for informer in self._informers.values():
+            informer.on_unreadable = news.put_nowait
+            for bad in informer.store.undecodable.values():
+                news.put_nowait(bad)
+        while True:
+            bad = await news.get()
+            text = f"This version cannot read the object, so nothing is done about it: {bad.error}"
+            await recorder.event(bad, "Warning", "Undecodable", text)
 
     async def _hold(self, lease: Lease) -> None:
         try:
@@ -187,6 +205,7 @@ class Manager:
     async def _all_synced(self) -> None:
         for informer in self._informers.values():
             await informer.synced.wait()
+        gc.set_threshold(_GC_THRESHOLD)
         gc.collect()
         gc.freeze()
         self._synced = True

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from kubekit.errors import ServerError, api_error
-from kubekit.resources.meta import ObjectMeta, Resource
+from kubekit.resources.meta import Kind, ObjectMeta, Resource
 
 R = TypeVar("R", bound=Resource)
 
@@ -19,6 +19,7 @@ _ERROR_LENGTH = 500
 class Undecodable(msgspec.Struct, frozen=True, kw_only=True):
     """An object that is there but does not fit our Struct; whoever deletes by a list fails closed on it."""
 
+    kind: Kind
     metadata: ObjectMeta
     error: str
 
@@ -95,7 +96,7 @@ def decode_object(raw: bytes | msgspec.Raw, struct: type[R]) -> R | Undecodable:
     try:
         return msgspec.json.decode(raw, type=struct)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        return Undecodable(metadata=_identify(raw), error=str(error)[:_ERROR_LENGTH])
+        return Undecodable(kind=struct.KIND, metadata=_identify(raw), error=str(error)[:_ERROR_LENGTH])
 
 
 def decode_event(line: bytes, struct: type[R]) -> Applied[R] | Deleted[R] | Bookmark:

@@ -17,8 +17,9 @@ from kubekit.errors import NotFound
 from kubekit.lease import Lease, LeaseLost, LeaseTiming
 from kubekit.manager import Manager, Stage
 from kubekit.queue import KeyedQueue
-from kubekit.resources import ConfigMap
+from kubekit.resources import ConfigMap, Event, Resource, resource
 from kubekit.resources.control import Lease as LeaseRecord
+from tests.kit.eventually import eventually
 from tests.kit.faultproxy import FaultProxy
 
 if TYPE_CHECKING:
@@ -213,6 +214,29 @@ async def test_a_lost_lease_ends_the_process(direct: Client, namespace: str) -> 
             await task
     assert failure.group_contains(LeaseLost)
     assert replica.exits == [70]
+
+
+@resource("v1", "ConfigMap", "configmaps")
+class NumberMap(Resource, frozen=True, kw_only=True):
+    """A view that fits no ConfigMap with text in it."""
+
+    data: dict[str, int]
+
+
+async def test_an_object_that_cannot_be_read_gets_an_event(direct: Client, namespace: str) -> None:
+    manager = Manager(direct)
+    manager.informer(NumberMap, namespace=namespace)
+    running = asyncio.create_task(manager.run())
+
+    async def told() -> list[str]:
+        events = await direct.list(Event, namespace)
+        return [event.message for event in events if event.reason == "Undecodable"]
+
+    (message,) = await eventually(told)
+    assert "cannot read" in message
+    assert "Expected `int`" in message
+    manager.stop()
+    await running
 
 
 async def test_the_end_may_come_while_waiting_for_the_lease(direct: Client, namespace: str) -> None:

@@ -16,7 +16,9 @@ def config(name: str, version: str = "1", *, uid: str = "u", **labels: str) -> C
 
 def broken(name: str, version: str = "1") -> Undecodable:
     return Undecodable(
-        metadata=ObjectMeta(name=name, namespace="ns", resource_version=version), error="Expected int"
+        kind=ConfigMap.KIND,
+        metadata=ObjectMeta(name=name, namespace="ns", resource_version=version),
+        error="Expected int",
     )
 
 
