@@ -93,7 +93,7 @@ async def _upload(
         started = time.monotonic()
         document: dict[str, Any] = {}
         if uploading.has_bytes(model):
-            _check_same(model, kind, at.namespace, prefixes.size)
+            await _check_same(model, kind, at.namespace, prefixes)
             show.note("its bytes are there already, nothing is uploaded")
         else:
             namespace = at.namespace if kind.KIND.namespaced else MODULE_NAMESPACE
@@ -111,15 +111,15 @@ async def _upload(
         )
 
 
-def _check_same(model: AnyModel, kind: type[AnyModel], namespace: str, size: int) -> None:
+async def _check_same(model: AnyModel, kind: type[AnyModel], namespace: str, prefixes: Prefixes) -> None:
     """Do not let somebody believe that another file was taken."""
-    if not follow.is_ready(model) or (
-        model.status and model.status.artifact and model.status.artifact.size_bytes == size
-    ):
+    source = model.status.source if model.status else None
+    received = source.resolved_revision if source else None
+    if received is None or received == await prefixes.digest(prefixes.size):
         return
     raise Failure(
-        f"{shown(kind, model.metadata.name, namespace)} is Ready already, with other contents",
-        "what is published does not change",
+        f"{shown(kind, model.metadata.name, namespace)} was made of another file",
+        f"its bytes have the digest {received}, and what is received does not change",
         "Choose another name, or delete the model first",
         code=Exit.IMPOSSIBLE,
     )

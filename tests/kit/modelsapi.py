@@ -128,7 +128,7 @@ class Catalogue:
             "observedGeneration": model.metadata.generation,
             "phase": phase,
             "conditions": [condition],
-            "observedSource": {},
+            "observedSource": {"type": "upload"},
             **status,
         }
         await self._client.patch(

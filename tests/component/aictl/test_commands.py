@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import os
 import signal
@@ -85,9 +86,12 @@ async def _upload_model(client: Client, namespace: str, name: str) -> Catalogue:
     return Catalogue(client, Model, name, namespace)
 
 
-async def _ready(catalogue: Catalogue, size: int) -> None:
-    artifact = {"digest": DIGEST, "sizeBytes": size}
-    await catalogue.tell("Ready", "Ready", "", artifact=artifact, resolved=RESOLVED, upload=None)
+async def _ready(catalogue: Catalogue, content: bytes) -> None:
+    artifact = {"digest": DIGEST, "sizeBytes": len(content)}
+    source = {"resolvedType": "Upload", "resolvedRevision": f"sha256:{hashlib.sha256(content).hexdigest()}"}
+    await catalogue.tell(
+        "Ready", "Ready", "", artifact=artifact, resolved=RESOLVED, source=source, upload=None
+    )
 
 
 async def test_an_upload_from_create_to_ready(
@@ -107,7 +111,7 @@ async def test_an_upload_from_create_to_ready(
         )
         await eventually(to.is_received)
         await catalogue.tell("Publishing", "Verifying", "", upload=None)
-        await _ready(catalogue, len(to.held))
+        await _ready(catalogue, CONTENT)
         ended = await _end(process)
     assert ended.code == 0, ended.err
     assert to.held == CONTENT
@@ -118,6 +122,10 @@ async def test_an_upload_from_create_to_ready(
     again = await _aictl(control_plane, *command, "--json")
     assert again.code == 0
     assert json.loads(again.out)["phase"] == Phase.READY
+    await asyncio.to_thread(file.write_bytes, CONTENT[:-1])
+    other = await _aictl(control_plane, *command)
+    assert other.code == 3
+    assert "was made of another file" in other.err
 
 
 async def test_an_interrupted_upload_goes_on_with_the_same_command(
@@ -138,7 +146,7 @@ async def test_an_interrupted_upload_goes_on_with_the_same_command(
         to.head_faults = []
         process = await _start(control_plane, "upload", "gemma", str(file), "-n", namespace)
         await eventually(to.is_received)
-        await _ready(catalogue, len(to.held))
+        await _ready(catalogue, CONTENT)
         assert (await _end(process)).code == 0
     assert to.ranges == ["", "bytes 1000000-3000003/3000004"]
     assert to.held == CONTENT
@@ -192,7 +200,7 @@ async def test_waiting_ends_with_the_time_or_with_ready(
     ended = await _aictl(control_plane, "wait", "slow", "-n", namespace, "--timeout", "0")
     assert ended.code == 5
     assert "Publishing  Verifying  50%" in ended.err
-    await _ready(catalogue, 5)
+    await _ready(catalogue, b"slow")
     ended = await _aictl(control_plane, "wait", "slow", "-n", namespace)
     assert (ended.code, ended.out) == (0, f"Model {namespace}/slow is Ready\n")
 
@@ -206,16 +214,6 @@ async def test_a_status_of_an_older_source_is_not_believed(
     await client.patch(Model, "corrected", {"spec": {"source": source}}, namespace=namespace)
     ended = await _aictl(control_plane, "wait", "corrected", "-n", namespace, "--timeout", "0")
     assert ended.code == 5
-
-
-async def test_other_contents_under_the_name_of_a_ready_model_are_refused(
-    client: Client, control_plane: Path, namespace: str, file: Path
-) -> None:
-    catalogue = await _upload_model(client, namespace, "taken")
-    await _ready(catalogue, 5)
-    ended = await _aictl(control_plane, "upload", "taken", str(file), "-n", namespace, "--create")
-    assert ended.code == 3
-    assert "is Ready already, with other contents" in ended.err
 
 
 async def test_a_model_with_another_source_takes_no_upload(
