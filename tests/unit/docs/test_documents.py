@@ -16,6 +16,7 @@ import yaml
 from aictl.__main__ import main as aictl
 from aimodels.api import reasons
 from aimodels.dmcr.settings import Settings as DmcrSettings
+from aimodels.upload.refusals import Reason
 from tests.kit.documents import ROOT, Document, documents
 
 if TYPE_CHECKING:
@@ -109,9 +110,16 @@ def test_the_registry_s_guide_has_every_variable_and_no_other() -> None:
         assert named == fields, language
 
 
+def test_the_gateway_s_refusals_are_all_described() -> None:
+    for language in ("en", "ru"):
+        (guide,) = [one for one in DOCUMENTS if one.name == f"docs/{language}/upload-api.md"]
+        assert {str(reason) for reason in Reason} - set(guide.code) == set(), language
+
+
 @every_document
 def test_reasons_and_alerts_are_of_the_vocabulary(document: Document) -> None:
-    known = {str(word) for kind in vars(reasons).values() if isinstance(kind, type(Enum)) for word in kind}
+    kinds = [Reason, *(kind for kind in vars(reasons).values() if isinstance(kind, type(Enum)))]
+    known = {str(word) for kind in kinds for word in kind}
     alerts = _alerts()
     for code in document.code:
         if _REASON.match(code):
