@@ -18,6 +18,7 @@ from objectstore.port import (
     NoSuchKey,
     ObjectInfo,
     ObjectStore,
+    ObjectStoreError,
     PartInfo,
     PreconditionFailed,
     StoredObject,
@@ -57,7 +58,7 @@ class S3Store(ObjectStore):
         with named_errors(f"reading {key}"):
             answer = self._client.get_object(**self._at(key))
             keys.checked_small(key, answer["ContentLength"])
-            return StoredObject(answer["Body"].read(), _bare(answer["ETag"]))
+            return StoredObject(answer["Body"].read(), _etag(answer))
 
     async def head(self, key: str) -> ObjectInfo:
         """Return size and ETag."""
@@ -66,7 +67,7 @@ class S3Store(ObjectStore):
     def _head(self, key: str) -> ObjectInfo:
         with named_errors(f"looking at {key}"):
             answer = self._client.head_object(**self._at(key))
-            return ObjectInfo(answer["ContentLength"], _bare(answer["ETag"]))
+            return ObjectInfo(answer["ContentLength"], _etag(answer))
 
     def read(
         self, key: str, start: int = 0, length: int | None = None, *, chunk: int = 1 << 20
@@ -79,6 +80,9 @@ class S3Store(ObjectStore):
         condition = {"IfMatch": f'"{etag}"'} if etag else {}
         with named_errors(f"reading {key}"):
             answer = self._client.get_object(**self._at(key), Range=f"bytes={start}-{end - 1}", **condition)
+            if not answer.get("ContentRange", "").startswith(f"bytes {start}-"):
+                answer["Body"].close()
+                raise ObjectStoreError(f"reading {key}: the store ignores ranges, which it must not")
             size = int(answer["ContentRange"].rpartition("/")[2])
             room = window.room(min(end, size) - start)
             while room:
@@ -86,7 +90,7 @@ class S3Store(ObjectStore):
                 if not got:
                     raise StoreUnavailable(f"reading {key}: the answer ended early")
                 room = room[got:]
-            return _bare(answer["ETag"]), size
+            return _etag(answer), size
 
     async def put(
         self,
@@ -113,7 +117,7 @@ class S3Store(ObjectStore):
                 if condition and answered(error) in {404, 409, 412}:
                     raise PreconditionFailed(f"{key} is not as the condition says") from error
                 raise
-            return _bare(answer["ETag"])
+            return _etag(answer)
 
     async def delete(self, key: str) -> None:
         """Remove the object."""
@@ -154,7 +158,7 @@ class S3Store(ObjectStore):
     def _upload_part(self, key: str, upload: str, number: int, body: bytes | bytearray) -> str:
         with named_errors(f"writing part {number} of {key}"):
             answer = self._client.upload_part(**self._at(key), UploadId=upload, PartNumber=number, Body=body)
-            return _bare(answer["ETag"])
+            return _etag(answer)
 
     async def list_parts(self, key: str, upload: str) -> Sequence[PartInfo]:
         """Return the parts stored so far, of every page."""
@@ -183,7 +187,7 @@ class S3Store(ObjectStore):
                 UploadId=upload,
                 MultipartUpload={"Parts": named},
             )
-            return _bare(answer["ETag"])
+            return _etag(answer)
 
     async def abort_multipart(self, key: str, upload: str) -> None:
         """Remove the upload and its parts."""
@@ -224,6 +228,13 @@ class S3Store(ObjectStore):
             backoff=_BACKOFF,
             attempts=_TRIES,
         )
+
+
+def _etag(answer: Any) -> str:
+    """Return the ETag of an answer; one without it tells nothing about what happened."""
+    if not answer.get("ETag"):
+        raise StoreUnavailable("the store's answer carries no ETag")
+    return _bare(answer["ETag"])
 
 
 def _bare(etag: str) -> str:
