@@ -23,6 +23,12 @@ __all__ = ["seaweedfs"]
 ENGINES = ("memory", "filesystem", "s3")
 
 
+@pytest.fixture(scope="session")
+def bucket(seaweedfs: Seaweed) -> S3Store:
+    """Return one S3 engine for all tests, since making its client takes long; each test has a prefix."""
+    return S3Store("contract", "none", seaweedfs.settings())
+
+
 @pytest.fixture(params=ENGINES)
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[ObjectStore]:
     """Return an empty store of each engine in turn."""
@@ -31,7 +37,9 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     elif request.param == "filesystem":
         opened = FileSystemStore(tmp_path / "store")
     else:
-        service: Seaweed = request.getfixturevalue("seaweedfs")
-        opened = S3Store("contract", uuid.uuid4().hex, service.settings())
+        shared: S3Store = request.getfixturevalue("bucket")
+        shared._prefix = uuid.uuid4().hex + "/"
+        yield shared
+        return
     yield opened
     await opened.close()
