@@ -56,6 +56,7 @@ class FakeRegistry:
     grant_seconds: int = 600
     cut_body_after: int | None = None
     url: str = ""
+    _transports: set[int] = field(default_factory=set)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
     def add(self, body: bytes) -> str:
@@ -85,7 +86,13 @@ class FakeRegistry:
     def handle(self, method: str, path: str, handler: Handler) -> None:
         self.faults.append(Fault(method, path, handler))
 
+    @property
+    def connections(self) -> int:
+        """Different connections that requests came over."""
+        return len(self._transports)
+
     async def answer(self, request: web.Request) -> web.StreamResponse:
+        self._transports.add(id(request.transport))
         self.seen.append((f"{request.method} {request.path_qs}", request.headers.get("Authorization")))
         for fault in self.faults:
             if fault.method == request.method and fault.path in request.path_qs:

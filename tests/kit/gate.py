@@ -14,12 +14,13 @@ _PIECE = 64 << 10
 class Gate:
     """``async with Gate(port, after) as gate``: relays to the port until ``after`` bytes came back.
 
-    ``reached`` is set then, and nothing more passes in that direction until it is opened.
+    ``passed`` counts them; ``reached`` is set then, and nothing more passes that way until it is opened.
     """
 
     def __init__(self, port: int, after: int) -> None:
         self._port = port
-        self._left = after
+        self._after = after
+        self.passed = 0
         self.reached = asyncio.Event()
         self._opened = asyncio.Event()
         self.url = ""
@@ -27,7 +28,7 @@ class Gate:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._relay, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
         self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
         return self
 
@@ -44,10 +45,10 @@ class Gate:
         """Let everything pass from now on."""
         self._opened.set()
 
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._tasks.add(asyncio.create_task(self._relay(reader, writer)))
+
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
         there, back = await asyncio.open_connection("127.0.0.1", self._port)
         try:
             await asyncio.gather(self._pump(reader, back), self._answers(there, writer))
@@ -65,10 +66,10 @@ class Gate:
 
     async def _answers(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
         while piece := await source.read(_PIECE):
-            self._left -= len(piece)
-            if self._left < 0:
+            if self.passed + len(piece) > self._after:
                 self.reached.set()
                 await self._opened.wait()
+            self.passed += len(piece)
             sink.write(piece)
             await sink.drain()
         sink.close()

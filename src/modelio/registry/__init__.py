@@ -4,6 +4,7 @@
 """
 
 from modelio.registry.client import MANIFEST_MEDIA_TYPE, Manifest, RegistryClient
+from modelio.registry.direct import DirectReads
 from modelio.registry.errors import (
     Denied,
     DigestMismatch,
@@ -34,6 +35,7 @@ __all__ = [
     "Action",
     "Denied",
     "DigestMismatch",
+    "DirectReads",
     "GrantSource",
     "Manifest",
     "NotAuthorised",

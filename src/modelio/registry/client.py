@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 import msgspec
 
+from modelio.registry.direct import DirectReads
 from modelio.registry.errors import DigestMismatch, NotFound, ProtocolViolation
 from modelio.registry.persistence import Patience
 from modelio.registry.reading import BlobReader
@@ -137,6 +138,10 @@ class RegistryClient:
         """Yield bytes in order from several ranges on their way at once; memory is their product at most."""
         reader = BlobReader(self._transport, repository, digest)
         return reader.ordered(start, start + length, readers=readers, range_bytes=range_bytes)
+
+    def direct_reads(self, at_once: int) -> DirectReads:
+        """Return an asynchronous context for reading ranges straight into memory, so many at a time."""
+        return DirectReads(self._transport, at_once)
 
     async def get_manifest(self, repository: str, reference: str) -> Manifest:
         """Return a manifest by tag or digest, its bytes checked against the digest."""

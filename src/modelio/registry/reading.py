@@ -14,9 +14,7 @@ from modelio.registry.errors import ProtocolViolation, RegistryError, RegistryUn
 from modelio.registry.persistence import Persistence
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-
-    import aiohttp
+    from collections.abc import AsyncGenerator, Mapping
 
     from modelio.registry.transport import Transport
 
@@ -90,7 +88,7 @@ class BlobReader:
         headers = {} if whole else {"Range": f"bytes={start}-{end}"}
         ok = {200} if whole else {200, 206}
         async with self._transport.stream("GET", self._target, ok=ok, headers=headers) as response:
-            expected = _promised(response, start, stop)
+            expected = promised(self._target, response.status, response.headers, start, stop)
             async for piece in response.content.iter_any():
                 expected -= len(piece)
                 if expected < 0:
@@ -100,20 +98,21 @@ class BlobReader:
             raise RegistryUnavailable(f"{self._target}: the answer ended {expected} bytes early")
 
 
-def _promised(response: aiohttp.ClientResponse, start: int, stop: int | None) -> int:
+def promised(path: str, status: int, headers: Mapping[str, str], start: int, stop: int | None) -> int:
     """Return how many bytes must come; a server that answers another range is refused.
 
     A range that is the whole blob may be answered with the whole blob.
     """
-    length = response.content_length
-    if length is None:
-        raise ProtocolViolation(f"{response.url.path}: the registry told no Content-Length")
-    said = response.headers.get("Content-Range", "")
-    partial = response.status == 206  # noqa: PLR2004 (HTTP's own number)
+    told = headers.get("Content-Length") or ""
+    if not told.isdecimal():
+        raise ProtocolViolation(f"{path}: the registry told no Content-Length")
+    length = int(told)
+    said = headers.get("Content-Range") or ""
+    partial = status == 206  # noqa: PLR2004 (HTTP's own number)
     if start and not partial:
-        raise ProtocolViolation(f"{response.url.path}: asked from {start}, the range was ignored")
+        raise ProtocolViolation(f"{path}: asked from {start}, the range was ignored")
     if partial and not said.startswith(f"bytes {start}-{start + length - 1}/"):
-        raise ProtocolViolation(f"{response.url.path}: asked from {start}, was answered {said!r}")
+        raise ProtocolViolation(f"{path}: asked from {start}, was answered {said!r}")
     if stop is not None and length != stop - start:
-        raise ProtocolViolation(f"{response.url.path}: {stop - start} bytes asked, {length} promised")
+        raise ProtocolViolation(f"{path}: {stop - start} bytes asked, {length} promised")
     return length

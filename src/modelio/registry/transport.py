@@ -8,6 +8,7 @@ Authorization goes to the registry's own origin only, never to a redirect's or a
 from __future__ import annotations
 
 import io
+import ssl
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -28,7 +29,6 @@ from modelio.registry.wire import TokenAnswer, TokenRequest
 from opskit.retry import retrying
 
 if TYPE_CHECKING:
-    import ssl
     from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
     from typing import TypeVar
 
@@ -106,6 +106,19 @@ class Transport:
 
         return await self._retrying(once)
 
+    async def grant(self) -> str | None:
+        """Return a grant with enough life left, None for an open registry."""
+        return None if self.auth is None else await self.auth.grant(self._exchange)
+
+    def refused(self, error: RegistryError, grant: str | None) -> None:
+        """Forget a grant that the registry did not accept, so that the next call asks for another."""
+        if isinstance(error, NotAuthorised) and self.auth is not None and grant is not None:
+            self.auth.discard(grant)
+
+    def trust(self) -> ssl.SSLContext:
+        """Return whom we believe to be the registry."""
+        return self._tls or ssl.create_default_context()
+
     async def own_transfer(self) -> TransferSpec | None:
         """Return the record behind this transport's grants, freshly asked for."""
         auth = self.auth
@@ -164,9 +177,8 @@ class Transport:
     ) -> tuple[aiohttp.ClientResponse, str | None]:
         for _ in range(_MOST_REDIRECTS + 1):
             sent = dict(headers)
-            grant = None
-            if self.auth is not None and _same_origin(url, self.base):
-                grant = await self.auth.grant(self._exchange)
+            grant = await self.grant() if _same_origin(url, self.base) else None
+            if grant is not None:
                 sent["Authorization"] = f"Bearer {grant}"
             try:
                 data = io.BytesIO(body) if isinstance(body, bytes) and body else body
@@ -194,8 +206,7 @@ class Transport:
         error = from_answer(
             method, response.url.path, response.status, body, response.headers.get("Retry-After")
         )
-        if isinstance(error, NotAuthorised) and self.auth is not None and grant is not None:
-            self.auth.discard(grant)
+        self.refused(error, grant)
         response.close()
         raise error
 

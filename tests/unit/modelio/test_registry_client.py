@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 REPO = "models/team/x"
-QUICK = Patience(connect=2, stall=0.3, retry=5, backoff=Backoff(first=0.001, most=0.01))
-ONCE = Patience(connect=2, stall=0.3, retry=0)
+QUICK = Patience(retry=20, backoff=Backoff(first=0.001, most=0.01))
+ONCE = Patience(retry=0)
+IMPATIENT = Patience(stall=0.5, retry=0)
 
 
 @pytest.fixture
@@ -144,9 +145,7 @@ async def test_source_of_another_length_is_refused(client: RegistryClient, lengt
         await session.send(pieces_of(b"0123456789"), length=length)
 
 
-async def test_source_is_not_read_ahead_of_the_connection(
-    registry: FakeRegistry, client: RegistryClient
-) -> None:
+async def test_source_is_not_read_ahead_of_the_connection(registry: FakeRegistry) -> None:
     given = 0
 
     async def endless() -> AsyncIterator[bytes]:
@@ -156,20 +155,22 @@ async def test_source_is_not_read_ahead_of_the_connection(
             yield bytes(1 << 20)
 
     registry.hang("PATCH", "")
-    session = await client.open_upload(REPO, "key")
-    with pytest.raises(TransferStalled):
-        await session.send(endless())
+    async with RegistryClient(registry.url, patience=IMPATIENT) as client:
+        session = await client.open_upload(REPO, "key")
+        with pytest.raises(TransferStalled):
+            await session.send(endless())
     assert given < 20
 
 
-async def test_slow_source_is_not_a_stall(registry: FakeRegistry, client: RegistryClient) -> None:
+async def test_slow_source_is_not_a_stall(registry: FakeRegistry) -> None:
     async def slow() -> AsyncIterator[bytes]:
         yield b"a"
-        await asyncio.sleep(2 * QUICK.stall)
+        await asyncio.sleep(2 * IMPATIENT.stall)
         yield b"b"
 
-    session = await client.open_upload(REPO, "key")
-    assert await session.send(slow()) == 2
+    async with RegistryClient(registry.url, patience=IMPATIENT) as client:
+        session = await client.open_upload(REPO, "key")
+        assert await session.send(slow()) == 2
 
 
 async def test_reading_goes_on_where_the_connection_was_lost(
@@ -269,7 +270,7 @@ async def test_unreachable_registry_is_retriable() -> None:
 
 async def test_silent_registry_is_a_stall(registry: FakeRegistry) -> None:
     registry.hang("GET", "/manifests/")
-    async with RegistryClient(registry.url, patience=ONCE) as client:
+    async with RegistryClient(registry.url, patience=IMPATIENT) as client:
         with pytest.raises(TransferStalled):
             await client.get_manifest(REPO, "published")
 

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 REPO = "models/team/x"
-QUICK = Patience(connect=2, stall=2, retry=2, backoff=Backoff(first=0.001, most=0.01))
-ONCE = Patience(connect=2, stall=2, retry=0)
+QUICK = Patience(retry=20, backoff=Backoff(first=0.001, most=0.01))
+ONCE = Patience(retry=0)
 
 
 @pytest.fixture

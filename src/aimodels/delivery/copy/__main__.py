@@ -20,7 +20,7 @@ from aimodels.delivery.copy.journal import COMPLETE, Journal
 from aimodels.delivery.copy.outcome import Exit, Mismatch, Refused, tell
 from aimodels.delivery.copy.plan import fetch_plan
 from aimodels.delivery.copy.settings import Settings
-from aimodels.delivery.copy.sink import Sink
+from aimodels.delivery.copy.sink import AT_ONCE, Sink
 from aimodels.delivery.copy.volume import Volume
 from modelio.registry import GrantSource, RegistryClient, RegistryError
 from opskit import logging, settings
@@ -60,8 +60,10 @@ async def copy(chosen: Settings) -> None:
             return
         async with _client(chosen) as client:
             plan = await fetch_plan(client, chosen.repository, chosen.digest)
-            with Sink() as sink:
-                await Filler(client, chosen.repository, plan, volume, sink).fill(journal)
+            async with client.direct_reads(AT_ONCE) as reads:
+                with Sink() as sink:
+                    filler = Filler(reads, chosen.repository, plan, volume=volume, sink=sink)
+                    await filler.fill(journal)
     _log.info(
         "copy done",
         bytes=plan.needed_bytes(),

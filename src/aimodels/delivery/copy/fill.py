@@ -10,10 +10,10 @@ and fetched once more from its beginning.
 from __future__ import annotations
 
 import asyncio
+import functools
 import hashlib
 import os
 import time
-from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from aimodels.delivery.copy import marker
@@ -24,17 +24,13 @@ from aimodels.delivery.copy.volume import PART, refusing
 from opskit.logging import logger
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-
     from aimodels.delivery.copy.journal import Journal
     from aimodels.delivery.copy.plan import Plan
     from aimodels.delivery.copy.sink import Sink
     from aimodels.delivery.copy.volume import Volume
-    from modelio.registry import RegistryClient
+    from modelio.registry import DirectReads
     from modelkit.modelpack import Layer
 
-#: Layers above this size are read by several ranges at once.
-_RANGED_ABOVE = 64 << 20
 #: Below this size going around the page cache gains nothing.
 _DIRECT_ABOVE = 8 << 20
 _MARKER_PART = "marker"
@@ -47,9 +43,9 @@ class Filler:
     """One copy of one artifact into one volume."""
 
     def __init__(
-        self, client: RegistryClient, repository: str, plan: Plan, volume: Volume, sink: Sink
+        self, reads: DirectReads, repository: str, plan: Plan, *, volume: Volume, sink: Sink
     ) -> None:
-        self._client = client
+        self._reads = reads
         self._repository = repository
         self._plan = plan
         self._volume = volume
@@ -105,18 +101,11 @@ class Filler:
         descriptor = self._volume.open_part(part, direct=direct)
         try:
             start = await self._sink.prefix(descriptor, hasher, layer.size)
-            pieces = self._pieces(layer, start)
-            async with aclosing(pieces):
-                await self._sink.write(descriptor, start, pieces, hasher)
+            read = functools.partial(self._reads.into, self._repository, layer.digest)
+            await self._sink.write(descriptor, range(start, layer.size), read, hasher)
         finally:
             os.close(descriptor)
         return f"sha256:{hasher.hexdigest()}"
-
-    def _pieces(self, layer: Layer, start: int) -> AsyncGenerator[bytes, None]:
-        rest = layer.size - start
-        if rest > _RANGED_ABOVE:
-            return self._client.read_blob_ranges(self._repository, layer.digest, start, rest)
-        return self._client.read_blob(self._repository, layer.digest, start, rest)
 
     def _refuse_if_too_small(self, todo: list[Layer]) -> None:
         needed = sum(layer.size for layer in todo) - self._volume.staged_bytes()

@@ -1,9 +1,9 @@
-"""Bytes into a part: hashed in one thread, written in another, while the next ones arrive.
+"""Bytes into a part: several ranges arrive at once, one thread hashes them in order, one writes them.
 
 What belongs here: buffers, order, alignment. What does not: where bytes come from.
 
-Three things overlap: receiving fills a buffer, hashing and writing empty two others. Buffers are reused,
-since making new ones costs as much as hashing them, and page-aligned, since direct writes need it.
+Buffers are reused, since making new ones costs as much as hashing them, and page-aligned, since direct writes
+need it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import asyncio
 import errno
 import mmap
 import os
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Self
 
@@ -19,10 +20,15 @@ from aimodels.delivery.copy.volume import ALIGNMENT
 
 if TYPE_CHECKING:
     import hashlib
-    from collections.abc import AsyncIterator
+    from collections.abc import Callable, Coroutine
 
-BUFFER_BYTES = 4 << 20
-_BUFFERS = 5
+    #: fills the memory with the bytes from an offset on
+    Read = Callable[[int, memoryview], Coroutine[None, None, None]]
+
+BUFFER_BYTES = 8 << 20
+AT_ONCE = 4
+#: Those that are read into, one that is hashed and written, one that waits for it.
+_BUFFERS = AT_ONCE + 2
 
 
 class Sink:
@@ -59,74 +65,60 @@ class Sink:
         await asyncio.get_running_loop().run_in_executor(self.hashing, work)
         return size
 
-    async def write(
-        self, descriptor: int, start: int, pieces: AsyncIterator[bytes], hasher: hashlib._Hash
-    ) -> int:
-        """Write all pieces from the block-aligned ``start`` and return the end; durable on return."""
-        flight = _Flight(self, descriptor, start, hasher)
-        try:
-            async for piece in pieces:
-                await flight.take(piece)
-            await flight.finish()
-        finally:
-            await flight.land()
+    async def write(self, descriptor: int, span: range, read: Read, hasher: hashlib._Hash) -> None:
+        """Read the bytes of ``span``, which begins at a whole block, into the part; durable on return."""
+        await _Flight(self, descriptor, read, hasher).run(span)
         await asyncio.get_running_loop().run_in_executor(self.writing, os.fsync, descriptor)
-        return flight.end
 
 
 class _Flight:
-    """Buffers on their way into one part."""
+    """Buffers on their way through: read in any order, then hashed and written in order."""
 
-    def __init__(self, sink: Sink, descriptor: int, start: int, hasher: hashlib._Hash) -> None:
+    def __init__(self, sink: Sink, descriptor: int, read: Read, hasher: hashlib._Hash) -> None:
+        self._sink = sink
+        self._descriptor, self._read, self._hasher = descriptor, read, hasher
         self._free: asyncio.Queue[mmap.mmap] = asyncio.Queue()
         for buffer in sink.memory:
             self._free.put_nowait(buffer)
-        self._hashing, self._writing = sink.hashing, sink.writing
-        self._descriptor, self._hasher = descriptor, hasher
-        self._buffer: mmap.mmap | None = None
-        self._used = 0
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._reading: deque[tuple[asyncio.Task[None], mmap.mmap, range]] = deque()
+        self._emptying: set[asyncio.Task[None]] = set()
         self._broken = False
         self._error: BaseException | None = None
-        self.end = start
 
-    async def take(self, piece: bytes) -> None:
-        """Copy a piece into buffers; full ones are sent off."""
-        at = 0
-        while at < len(piece):
-            if self._buffer is None:
-                self._buffer, self._used = await self._free.get(), 0
-                if self._error is not None:
-                    raise self._error
-            count = min(len(piece) - at, BUFFER_BYTES - self._used)
-            self._buffer[self._used : self._used + count] = memoryview(piece)[at : at + count]
-            self._used += count
-            at += count
-            if self._used == BUFFER_BYTES:
-                self._send_off()
-
-    async def finish(self) -> None:
-        """Send off what is left; the last block is padded for the disk and cut afterwards."""
-        if self._buffer is not None and self._used:
-            self._send_off()
-        await self.land()
+    async def run(self, span: range) -> None:
+        """Move all bytes; on an error nothing is under way any more when it is raised."""
+        try:
+            for start in range(span.start, span.stop, BUFFER_BYTES):
+                await self._begin(range(start, min(start + BUFFER_BYTES, span.stop)))
+            while self._reading:
+                await self._send_off()
+        finally:
+            for task, _, _ in self._reading:
+                task.cancel()
+            under_way = [task for task, _, _ in self._reading] + list(self._emptying)
+            await asyncio.gather(*under_way, return_exceptions=True)
         if self._error is not None:
             raise self._error
-        os.ftruncate(self._descriptor, self.end)
+        os.ftruncate(self._descriptor, span.stop)
 
-    async def land(self) -> None:
-        """Wait for every buffer under way."""
-        while self._tasks:
-            await asyncio.wait(self._tasks)
+    async def _begin(self, piece: range) -> None:
+        """Start reading a piece into the next free buffer; the oldest one under way gives place."""
+        if len(self._reading) == AT_ONCE:
+            await self._send_off()
+        buffer = await self._free.get()
+        if self._error is not None:
+            raise self._error
+        view = memoryview(buffer)[: len(piece)]
+        self._reading.append((asyncio.create_task(self._read(piece.start, view)), buffer, piece))
 
-    def _send_off(self) -> None:
-        if self._buffer is None:
-            return
-        task = asyncio.create_task(self._empty(self._buffer, self._used, self.end))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        self.end += self._used
-        self._buffer = None
+    async def _send_off(self) -> None:
+        """Wait for the oldest piece to be read and hand it to the hashing and the writing thread."""
+        task, buffer, piece = self._reading[0]
+        await task
+        self._reading.popleft()
+        emptying = asyncio.create_task(self._empty(buffer, len(piece), piece.start))
+        self._emptying.add(emptying)
+        emptying.add_done_callback(self._emptying.discard)
 
     async def _empty(self, buffer: mmap.mmap, used: int, at: int) -> None:
         loop = asyncio.get_running_loop()
@@ -134,8 +126,8 @@ class _Flight:
             with memoryview(buffer) as view:
                 padded = used + -used % ALIGNMENT
                 view[used:padded] = bytes(padded - used)
-                hashed = loop.run_in_executor(self._hashing, self._hasher.update, view[:used])
-                written = loop.run_in_executor(self._writing, self._write, view[:padded], at)
+                hashed = loop.run_in_executor(self._sink.hashing, self._hasher.update, view[:used])
+                written = loop.run_in_executor(self._sink.writing, self._write, view[:padded], at)
                 await asyncio.wait([hashed, written])
                 hashed.result()
                 written.result()
