@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from kubekit.errors import Conflict, Invalid
 from kubekit.resources import Kind, Resource, kind_of
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ class Applier:
     ) -> dict[str, Any] | None:
         """Make the object as the manifest says and return it, or return None when it is so already.
 
+        With ``metadata.uid`` another life of the same name is a Conflict.
+
         It is so already when this intent was the last one applied *and* the cached object is the very version
         that this made, or contains the intent: a field that the intent dropped is removed by applying only.
         """
@@ -47,8 +50,8 @@ class Applier:
     async def status(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
         """Make the object's status as the manifest says and return the object.
 
-        With ``metadata.uid`` another life of the same name is a Conflict; with ``metadata.resourceVersion``
-        any change since it was read is one.
+        With ``metadata.uid`` another life is a Conflict; with ``metadata.resourceVersion`` any change since
+        it was read is one.
         """
         return await self._send(manifest, "status")
 
@@ -74,16 +77,22 @@ class Applier:
 
     async def _send(self, manifest: Mapping[str, Any], subresource: str | None) -> dict[str, Any]:
         metadata = manifest["metadata"]
-        return await self._client.patch(
-            kind_of(manifest),
-            metadata["name"],
-            dict(manifest),
-            namespace=metadata.get("namespace"),
-            content="apply",
-            subresource=subresource,
-            field_manager=self._manager,
-            force=True,
-        )
+        try:
+            return await self._client.patch(
+                kind_of(manifest),
+                metadata["name"],
+                dict(manifest),
+                namespace=metadata.get("namespace"),
+                content="apply",
+                subresource=subresource,
+                field_manager=self._manager,
+                force=True,
+            )
+        except Invalid as error:
+            # The API server calls another life's uid an attempt to change an immutable field.
+            if "uid" in metadata and "metadata.uid" in error.message:
+                raise Conflict(error.code, "Conflict", error.message) from error
+            raise
 
 
 def contains(observed: Any, intent: Any) -> bool:

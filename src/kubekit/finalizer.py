@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kubekit.errors import NotFound
+from kubekit.errors import Conflict, Invalid, NotFound
 
 if TYPE_CHECKING:
     from kubekit.client import Client
@@ -22,7 +22,7 @@ def has_finalizer(about: Resource, name: str) -> bool:
 async def add_finalizer(client: Client, about: Resource, name: str) -> None:
     """Put the finalizer on this life of the object.
 
-    Raises Invalid when the object was re-created or somebody changed its finalizers since it was read: read
+    Raises Conflict when the object was re-created or somebody changed its finalizers since it was read: read
     it again and repeat.
     """
     old = about.metadata.finalizers
@@ -33,7 +33,7 @@ async def add_finalizer(client: Client, about: Resource, name: str) -> None:
 async def remove_finalizer(client: Client, about: Resource, name: str) -> None:
     """Take the finalizer off this life of the object; an object that is gone needs nothing.
 
-    Raises Invalid like ``add_finalizer``.
+    Raises Conflict like ``add_finalizer``.
     """
     old = about.metadata.finalizers
     if name in old:
@@ -51,6 +51,11 @@ async def _replace(client: Client, about: Resource, new: list[str]) -> None:
         {"op": "test", "path": "/metadata/finalizers", "value": metadata.finalizers or None},
         {"op": "add", "path": "/metadata/finalizers", "value": new},
     ]
-    await client.patch(
-        about.KIND, metadata.name, operations, namespace=metadata.namespace or None, content="json"
-    )
+    try:
+        await client.patch(
+            about.KIND, metadata.name, operations, namespace=metadata.namespace or None, content="json"
+        )
+    except Invalid as error:
+        # That is how the API server words a test that does not hold.
+        text = f"{metadata.name} was re-created or its finalizers were changed meanwhile"
+        raise Conflict(error.code, "Conflict", text) from error

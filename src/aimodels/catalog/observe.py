@@ -17,6 +17,7 @@ from aimodels.catalog.state import (
     Observation,
     PublicationJob,
     Published,
+    Queue,
     UploadObjects,
 )
 from aimodels.catalog.transfers import tags_of
@@ -112,7 +113,7 @@ class Observer:
             broken=published if isinstance(published, Cause) else None,
             received=await self._received(key, model, tags) if publishing else None,
             evaluation=self._evaluation,
-            queue=self._slots.queue(model, self._all(), self._jobs.list(), now),
+            queue=self._slots.queue(model, self._all(), self._jobs.list(), now) if publishing else Queue(),
         )
 
     async def _transfers(self, uid: str) -> Mapping[str, TransferProgress]:

@@ -16,7 +16,7 @@ from aimodels.catalog.decide import decide
 from aimodels.catalog.registry import TOLD_AFTER, problem_text
 from aimodels.catalog.state import AddFinalizer, Note, RemoveFinalizer
 from kubekit.controller import Again, Done
-from kubekit.errors import Forbidden, Invalid, NeedsUser, NotFound, Transient
+from kubekit.errors import Forbidden, NeedsUser, NotFound, Transient
 from modelio.registry import RegistryError
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _STALE = 0.05
 _WHEN_IN_THE_WAY = 60.0
 _SETTLED = (Phase.READY, Phase.FAILED)
+_BEGINNING = (None, Phase.PENDING, Phase.WAIT_FOR_UPLOAD)
 
 
 class Reconciler:
@@ -77,12 +78,13 @@ class Reconciler:
             await self._tell(key, model, error)
             raise Transient(Reason.STORAGE_UNAVAILABLE, str(error), retry_after=error.retry_after) from error
         except NeedsUser as error:
-            note = Note(ModelEvent.PUBLICATION_FAILED, error.message, warning=True)
-            await self._reporter.notes(model, (note,))
+            await self._tell_whoever_is_in_the_way(key, model, error.message)
             return Again(_WHEN_IN_THE_WAY)
-        except (NotFound, Invalid, Forbidden) as error:
-            if not _is_overtaken(error):
+        except (NotFound, Forbidden) as error:
+            if isinstance(error, Forbidden) and not error.namespace_terminating:
+                await self._tell_whoever_is_in_the_way(key, model, error.message)
                 raise
+            # The object or its namespace went while we worked: what comes from the informer decides.
             raise Transient("Overtaken", str(error)) from error
         self._failing.pop(key, None)
         return Done() if plan.again is None else Again(plan.again)
@@ -91,7 +93,7 @@ class Reconciler:
         seen = model
         model = await self._act(key, model, plan.actions)
         version = await self._reporter.status(model, plan.status)
-        if version is not None or model is not seen:
+        if (version or model.metadata.resource_version) != seen.metadata.resource_version:
             self._judged[key] = seen.metadata.resource_version
         await self._reporter.notes(model, plan.notes)
         await self._act(key, model, plan.afterwards)
@@ -106,6 +108,18 @@ class Reconciler:
             elif isinstance(action, RemoveFinalizer):
                 self._judged.pop(key, None)
         return model
+
+    async def _tell_whoever_is_in_the_way(self, key: Key, model: AnyModel, message: str) -> None:
+        """Say on a model that could not begin what a person has to change, and record it once."""
+        phase = model.status.phase if model.status else None
+        if model.metadata.deleting or phase not in _BEGINNING:
+            return
+        status = statuses.pending(model, self._clock.now(), message)
+        version = await self._reporter.status(model, status)
+        if version is not None and version != model.metadata.resource_version:
+            self._judged[key] = model.metadata.resource_version
+            note = Note(ModelEvent.PUBLICATION_FAILED, message, warning=True)
+            await self._reporter.notes(model, (note,))
 
     async def _tell(self, key: Key, model: AnyModel, error: RegistryError) -> None:
         """Say on the model that our own registry does not answer, once that has lasted."""
@@ -127,12 +141,6 @@ class Reconciler:
             return
         else:
             status = statuses.unavailable(model, now, problem)
-        if await self._reporter.status(model, status) is not None:
+        version = await self._reporter.status(model, status)
+        if version is not None and version != model.metadata.resource_version:
             self._judged[key] = model.metadata.resource_version
-
-
-def _is_overtaken(error: NotFound | Invalid | Forbidden) -> bool:
-    """Tell whether the object, or its namespace, changed or went while we worked."""
-    if isinstance(error, Forbidden):
-        return error.namespace_terminating
-    return isinstance(error, NotFound) or "test failed" in error.message

@@ -17,6 +17,7 @@ from aimodels.catalog.observe import Consumers, Observer
 from aimodels.catalog.reconcile import Reconciler
 from aimodels.catalog.report import Reporter
 from aimodels.catalog.slots import Slots
+from aimodels.catalog.sweep import Sweeper
 from aimodels.catalog.transfers import TransferBoard
 from kubekit.apply import Applier
 from kubekit.controller import Controller
@@ -96,6 +97,8 @@ class Catalog:
             informer.feed(self._queue, self._model_changed)
         self._jobs.feed(self._queue, self._job_changed)
         manager.add_controller(Controller("catalog", self._queue, reconciler.reconcile, workers=_WORKERS))
+        sweeper = Sweeper(client, registry, list(stores.values()), self._jobs.store, clock)
+        manager.add_task("catalog-sweep", sweeper.run, Stage.LEADING)
         manager.add_task("catalog-transfers", self.board.run, Stage.LEADING)
 
     def registry_changed(self) -> None:

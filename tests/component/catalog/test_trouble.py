@@ -11,6 +11,7 @@ from aimodels.api.model import AnyModel, Model
 from aimodels.api.reasons import ConditionType, ModelReason, Phase
 from aimodels.catalog import names, registry
 from aimodels.catalog.names import Key
+from kubekit.client import connect
 from kubekit.conditions import find
 from kubekit.resources import Job, Namespace, Secret
 from tests.kit import upload
@@ -130,10 +131,9 @@ async def test_somebody_elses_secret_is_never_written(cluster: Cluster, namespac
     await cluster.client.create(manifest)
     model = await cluster.make(Model, UPLOAD, "taken")
 
-    async def told() -> bool:
-        return "PublicationFailed" in await cluster.events(model)
-
-    await eventually(told)
+    model = await cluster.phase(model, Phase.PENDING)
+    assert model.status
+    assert "is not ours" in model.status.conditions[-1].message
     secret = await cluster.client.get(Secret, "ai-model-upload-taken", namespace)
     assert secret.data == {}
     assert secret.metadata.owner_references == []
@@ -193,3 +193,34 @@ async def test_a_restarted_controller_goes_on_where_the_other_one_was(
             return [one.purpose for one in await registry.list_transfers()] == ["upload"]
 
         await eventually(revoked)
+
+
+async def test_what_belongs_to_no_model_is_swept(
+    control_plane: Path, namespace: str, dmcr: Dmcr, registry: RegistryClient
+) -> None:
+    async with running_catalog(control_plane, namespace, dmcr.url, keep=True) as cluster:
+        kept = await cluster.phase(await cluster.make(Model, UPLOAD), Phase.WAIT_FOR_UPLOAD)
+        lost = await cluster.phase(await cluster.make(Model, UPLOAD), Phase.WAIT_FOR_UPLOAD)
+        await upload.received(registry, names.repository(Key.of(lost)), GGUF)
+        job = await cluster.job(await cluster.phase(lost, Phase.PUBLISHING))
+    await torn_away(control_plane, lost)
+
+    async with running_catalog(control_plane, namespace, dmcr.url) as cluster:
+        await cluster.gone(Job, job.metadata.name, namespace)
+
+        async def swept() -> bool:
+            return {names.uid_of(one.id) for one in await registry.list_transfers()} == {kept.metadata.uid}
+
+        await eventually(swept)
+
+
+async def torn_away(control_plane: Path, model: AnyModel) -> None:
+    """Let the object go without its clean-up, as somebody in a hurry does."""
+    async with connect(control_plane) as client:
+        await client.patch(
+            Model,
+            model.metadata.name,
+            {"metadata": {"finalizers": None}},
+            namespace=model.metadata.namespace,
+        )
+        await client.delete(Model, model.metadata.name, model.metadata.namespace)
