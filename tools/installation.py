@@ -29,6 +29,8 @@ RELEASE = "ai-models"
 NAMESPACE = "d8-ai-models"
 CLIENTS = ("kubectl", "helm")
 HELM_TIMEOUT = "180s"
+#: Where uploads arrive on a cluster of devcluster: a port of the node, whose address the machine reaches.
+UPLOAD_PORT = 30443
 
 
 class CommandFailed(Exception):
@@ -101,9 +103,17 @@ def provide_image(target: Target, name: str, progress: Progress) -> str:
 
 def install_chart(target: Target, reference: str, values: Sequence[str] = ()) -> None:
     """Install or upgrade the module and wait until its Deployments are available."""
-    options = [word for value in (f"image.reference={reference}", *values) for word in ("--set", value)]
+    given = (f"image.reference={reference}", *_upload_address(target), *values)
+    options = [word for value in given for word in ("--set", value)]
     where = ("--namespace", NAMESPACE, "--create-namespace", "--wait", "--timeout", HELM_TIMEOUT)
     target.helm("upgrade", "--install", RELEASE, str(CHART), *where, *options)
+
+
+def _upload_address(target: Target) -> tuple[str, ...]:
+    if target.directory is None:
+        return ()
+    url = f"https://{settings.require(target.directory).node_ip}:{UPLOAD_PORT}"
+    return (f"uploadGateway.publicURL={url}", f"uploadGateway.nodePort={UPLOAD_PORT}")
 
 
 def _is_on_node(directory: Path, reference: str) -> bool:
