@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Self
 import aiohttp
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
     from pathlib import Path
     from types import TracebackType
 
@@ -29,6 +30,16 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+async def until(look: Callable[[], Awaitable[float]], at_least: float) -> float:
+    """Look at another process until the number is reached; a minute at most."""
+    async with asyncio.timeout(60):
+        while True:
+            found = await look()
+            if found >= at_least:
+                return found
+            await asyncio.sleep(0.01)
 
 
 class Dmcr:

@@ -44,6 +44,8 @@ _PATHS = (
     ("referrers", re.compile(r"/v2/(?P<name>.+)/referrers/(?P<reference>[^/]+)\Z")),
 )
 _READS = ("GET", "HEAD")
+#: readers may have to flush what they read to a slow disk: they may pause longer than writers
+_READERS_PATIENCE = 5
 _VERSION = {"Docker-Distribution-API-Version": "registry/2.0", "Content-Type": JSON}
 _log = logger(__name__)
 
@@ -59,6 +61,7 @@ class App:
         routes: Sequence[BaseRoute] = (),
     ) -> None:
         self._door = door
+        self._stall_seconds = registry.idle_seconds * _READERS_PATIENCE
         self._ownership = ownership
         blobs, manifests, uploads = BlobRoutes(registry), ManifestRoutes(registry), UploadRoutes(registry)
         self._handlers: dict[tuple[str, str], Handler] = {
@@ -119,7 +122,7 @@ class App:
     async def _send(self, request: Request, answer: Answer, send: Send) -> None:
         """Send the answer; what is left of a body is read a little, then the connection ends."""
         if request.finished:
-            await answer.send(send, head=request.method == "HEAD")
+            await answer.send(send, head=request.method == "HEAD", patience=self._stall_seconds)
             return
         closing = Answer(answer.status, {**answer.headers, "Connection": "close"}, answer.body)
         await closing.send(send)

@@ -98,8 +98,7 @@ class Ingest:
             if buffer is None:
                 buffer = await self._take_buffer(len(view) + (self._expected or 0))
             piece = view[: len(buffer) - self._fill]
-            buffer[self._fill : self._fill + len(piece)] = piece
-            self._fill += len(piece)
+            self._copy(buffer, piece)
             view = view[len(piece) :]
             if self._fill == parts.part_size(self.session.plan, self._number):
                 await self._send()
@@ -131,6 +130,12 @@ class Ingest:
         if self._buffer is not None:
             self._engine.buffers.give(self._buffer)
             self._buffer = None
+
+    def _copy(self, buffer: bytearray, piece: memoryview) -> None:
+        """Append to the buffer, by a view of it: a bytearray copies what is assigned to it twice."""
+        end = self._fill + len(piece)
+        memoryview(buffer)[self._fill : end] = piece
+        self._fill = end
 
     def _check(self) -> None:
         if self.flight.failure is not None:
@@ -167,8 +172,7 @@ class Ingest:
             raise NoSuchKey(key)
         buffer = await self._take_buffer(size + (self._expected or 0))
         async for piece in store.read(key, 0, size):
-            buffer[self._fill : self._fill + len(piece)] = piece
-            self._fill += len(piece)
+            self._copy(buffer, piece)
         if self._fill != size or (await store.head(key)).etag != etag:
             raise NoSuchKey(key)
 

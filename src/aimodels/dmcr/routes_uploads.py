@@ -197,12 +197,15 @@ class UploadRoutes:
 
     async def _pour(self, request: Request, ingest: Ingest, turn: Turn) -> None:
         meter, principal = self._registry.meter, request.principal
-        async with turn.reading(self._registry.idle_seconds) as activity:
-            while (body := await request.message()) is not None:
-                if body:
-                    meter.received(principal, len(body))
-                    await ingest.write(body)
-                activity.seen()
+        async with turn.reading(self._registry.idle_seconds) as patience:
+            while True:
+                patience.begin()
+                body = await request.message()
+                patience.end()
+                if body is None:
+                    return
+                meter.received(principal, len(body))
+                await ingest.write(body)
 
 
 def _session(location: str) -> tuple[str, int]:

@@ -30,32 +30,34 @@ class Turn:
             self._reading.reschedule(0)
 
     @contextlib.asynccontextmanager
-    async def reading(self, idle: float) -> AsyncIterator[Activity]:
-        """Read within: TimeoutError after ``idle`` seconds without activity, and at once when stopped."""
-        async with asyncio.timeout(0 if self.stopped else idle) as scope:
+    async def reading(self, idle: float) -> AsyncIterator[Patience]:
+        """Read within: TimeoutError after ``idle`` seconds without the client, at once when stopped."""
+        async with asyncio.timeout(0 if self.stopped else None) as scope:
             self._reading = scope
             try:
-                yield Activity(self, scope, idle)
+                yield Patience(self, scope, idle)
             finally:
                 self._reading = None
 
 
-class Activity:
-    """Puts the end of patience off; the timer is only moved once a second."""
+class Patience:
+    """Time that counts while the client is waited for, and not while its bytes wait for us."""
 
     def __init__(self, turn: Turn, scope: asyncio.Timeout, idle: float) -> None:
         self._turn = turn
         self._scope = scope
         self._idle = idle
         self._now = asyncio.get_running_loop().time
-        self._moved = self._now()
 
-    def seen(self) -> None:
-        """Note that something arrived."""
-        now = self._now()
-        if now - self._moved > 1 and not self._turn.stopped:
-            self._moved = now
-            self._scope.reschedule(now + self._idle)
+    def begin(self) -> None:
+        """Wait for the client from now on."""
+        if not self._turn.stopped:
+            self._scope.reschedule(self._now() + self._idle)
+
+    def end(self) -> None:
+        """Something came."""
+        if not self._turn.stopped:
+            self._scope.reschedule(None)
 
 
 class Turns:

@@ -6,6 +6,7 @@ What does not: what any path means.
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, quote, unquote
@@ -106,8 +107,11 @@ class Answer(msgspec.Struct, frozen=True):
     headers: Mapping[str, str] = {}
     body: bytes | AsyncGenerator[bytes] = b""
 
-    async def send(self, send: Send, *, head: bool = False) -> None:
-        """Send it; ``head`` leaves the body out and keeps its headers."""
+    async def send(self, send: Send, *, head: bool = False, patience: float | None = None) -> None:
+        """Send it; ``head`` leaves the body out and keeps its headers.
+
+        TimeoutError when the client takes none of a piece for ``patience`` seconds: it holds memory.
+        """
         headers = {name.lower(): value for name, value in self.headers.items()}
         headers.setdefault("x-content-type-options", "nosniff")
         if isinstance(self.body, bytes) and self.status not in _NO_CONTENT:
@@ -119,7 +123,8 @@ class Answer(msgspec.Struct, frozen=True):
             return
         async with aclosing(self.body) as pieces:
             async for piece in pieces:
-                await send({"type": "http.response.body", "body": piece, "more_body": True})
+                async with asyncio.timeout(patience):
+                    await send({"type": "http.response.body", "body": piece, "more_body": True})
         await send({"type": "http.response.body", "body": b""})
 
 
