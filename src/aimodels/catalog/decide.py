@@ -53,7 +53,9 @@ def decide(o: Observation, now: datetime) -> Plan:
         return _delete(o, now) if finalized else NOTHING
     plan = _stage(o, now)
     works = plan.actions or (plan.status is not None and plan.status.phase != Phase.FAILED)
-    if works and not finalized:
+    # An uninstallation takes finalizers off; what is stored still has to go with its model one day.
+    stored = o.model.status is not None and o.model.status.artifact is not None
+    if (works or stored) and not finalized:
         return replace(plan, actions=(AddFinalizer(), *plan.actions))
     return plan
 

@@ -44,26 +44,34 @@ class Slots:
             del self._begun[uid]
 
     def queue(self, model: AnyModel, models: Iterable[AnyModel], jobs: Iterable[Job], now: datetime) -> Queue:
-        """Return the model's place among those that wait, and how many may begin."""
-        busy = {
-            job.metadata.labels.get(UID_LABEL, "")
-            for job in jobs
-            if not (job.succeeded or job.failed or job.metadata.deleting)
-        } | self._begun.keys()
+        """Return the model's place among those that wait, and how many may begin.
+
+        A Job that has not ended yet though its model is done with it takes no place.
+        """
         uid = model.metadata.uid
-        waiting = [one for one in models if one.metadata.uid != uid and _waits(one, now, busy)]
+        others = [one for one in models if one.metadata.uid != uid and _publishes(one)]
+        live = {one.metadata.uid for one in others} | {uid}
+        self._begun = {one: job for one, job in self._begun.items() if one in live}
+        running = {job.metadata.labels.get(UID_LABEL, "") for job in jobs if _runs(job)}
+        busy = (running | self._begun.keys()) & live
+        waiting = [one for one in others if one.metadata.uid not in busy and _is_due(one, now)]
         mine = _turn(model)
         before = sum(_turn(one) < mine for one in waiting)
         return Queue(position=before + 1, free=max(0, self._limit - len(busy - {uid})))
 
 
-def _waits(model: AnyModel, now: datetime, busy: set[str]) -> bool:
-    status = model.status
-    if status is None or status.phase != Phase.PUBLISHING or model.metadata.deleting:
-        return False
-    later = status.publication is not None and status.publication.retry_at is not None
-    due = not later or (status.publication.retry_at or now) <= now  # type: ignore[union-attr]
-    return due and model.metadata.uid not in busy
+def _publishes(model: AnyModel) -> bool:
+    return model.status is not None and model.status.phase == Phase.PUBLISHING and not model.metadata.deleting
+
+
+def _is_due(model: AnyModel, now: datetime) -> bool:
+    """Tell whether the model does not wait for a back-off."""
+    publication = model.status.publication if model.status else None
+    return publication is None or publication.retry_at is None or publication.retry_at <= now
+
+
+def _runs(job: Job) -> bool:
+    return not (job.succeeded or job.failed or job.metadata.deleting)
 
 
 def _turn(model: AnyModel) -> tuple[str, str, str]:

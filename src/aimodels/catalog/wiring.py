@@ -108,21 +108,28 @@ class Catalog:
         self.board.wake()
 
     def _model_changed(self, change: Change[AnyModel]) -> Iterable[Key]:
+        """A model concerns itself, and when it leaves its place also everybody who waits for one."""
         self.board.wake()
-        return [Key.of(change.sides[0])] if change.sides else []
+        keys = [Key.of(change.sides[0])] if change.sides else []
+        if change.before and _publishes(change.before) and not (change.after and _publishes(change.after)):
+            keys += self._queued()
+        return keys
 
     def _job_changed(self, change: Change[Job]) -> Iterable[Key]:
         """A Job concerns its model, and its end everybody who waits for a place."""
         uids = {job.metadata.labels.get(names.UID_LABEL, "") for job in change.sides}
         keys = [Key.of(model) for uid in uids for model in self._by_uid(uid)]
         if change.after is None or change.after.succeeded or change.after.failed:
-            keys += [Key.of(model) for model in self._all() if _queued(model)]
+            keys += self._queued()
         return keys
 
     def _transfers_changed(self, items: Iterable[TransferProgress]) -> None:
         for uid in {names.uid_of(item.id) for item in items} - {None}:
             for model in self._by_uid(str(uid)):
                 self._queue.add(Key.of(model))
+
+    def _queued(self) -> list[Key]:
+        return [Key.of(model) for model in self._all() if _publishes(model)]
 
     def _moving(self) -> bool:
         return any(model.status is not None and model.status.phase in _MOVING for model in self._all())
@@ -142,5 +149,5 @@ def _uid(model: AnyModel) -> tuple[str]:
     return (model.metadata.uid,)
 
 
-def _queued(model: AnyModel) -> bool:
+def _publishes(model: AnyModel) -> bool:
     return model.status is not None and model.status.phase == Phase.PUBLISHING

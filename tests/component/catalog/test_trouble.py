@@ -107,7 +107,6 @@ async def test_a_full_house_shows_the_queue_and_lets_the_next_one_in(
 
         await upload.published(registry, names.repository(Key.of(first)), GGUF)
         await cluster.phase(first, Phase.READY)
-        await cluster.end_pod(await cluster.job(first), 0)
 
         await cluster.job(second)
         await cluster.until(third, _stands(1))

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import pytest_asyncio
 
 from aimodels.api.model import AnyModel, ClusterModel, Model
 from aimodels.api.reasons import ConditionType, ModelReason, Phase
@@ -13,18 +14,53 @@ from aimodels.catalog import names
 from aimodels.catalog.names import Key
 from kubekit.conditions import find
 from kubekit.resources import Job, Role, Secret
-from modelio.registry import NotFound, RegistryClient
+from modelio.registry import NotFound, Patience, RegistryClient
 from tests.kit import upload
 from tests.kit.catalog import Cluster, running_catalog
+from tests.kit.controlplane import fresh_namespace
+from tests.kit.dmcr import Dmcr
 from tests.kit.eventually import eventually
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
-    from tests.kit.dmcr import Dmcr
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 UPLOAD: dict[str, Any] = {"upload": {}}
 GGUF = upload.tiny_gguf()
+
+
+@pytest.fixture(scope="module")
+def namespace(control_plane: Path) -> Iterator[str]:
+    with fresh_namespace(control_plane) as name:
+        yield name
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def dmcr(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Dmcr]:
+    folder = tmp_path_factory.mktemp("dmcr")
+    async with Dmcr(f"file://{folder}/store", folder / "dmcr.log") as dmcr:
+        yield dmcr
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def registry(dmcr: Dmcr) -> AsyncIterator[RegistryClient]:
+    async with RegistryClient(dmcr.url, patience=Patience(retry=0)) as registry:
+        yield registry
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def cluster(control_plane: Path, namespace: str, dmcr: Dmcr) -> AsyncIterator[Cluster]:
+    async with running_catalog(control_plane, namespace, dmcr.url) as cluster:
+        yield cluster
+
+
+async def transfers(registry: RegistryClient, model: AnyModel) -> set[str]:
+    """Return the model's transfers that are on."""
+    return {
+        item.id for item in await registry.list_transfers() if names.uid_of(item.id) == model.metadata.uid
+    }
 
 
 def reason(model: AnyModel, type_: ConditionType = ConditionType.READY) -> str:
@@ -90,7 +126,7 @@ async def test_an_upload_becomes_a_ready_model(
     assert model.status.resolved.facts.layers == 18
     assert model.status.progress == "100%"
     assert reason(model) == "Ready"
-    assert await registry.list_transfers() == []
+    assert await transfers(registry, model) == set()
     with pytest.raises(NotFound):
         await registry.get_manifest(repository, "upload")
     key = Key.of(model)
@@ -149,7 +185,7 @@ async def test_a_dead_worker_is_followed_by_another_attempt(
     seen = await cluster.get(model)
     assert seen.status
     assert seen.status.phase == Phase.PUBLISHING
-    active = {one.id for one in await registry.list_transfers()}
+    active = await transfers(registry, seen)
     assert names.publication_transfer(model.metadata.uid, 1, 1) not in active
     assert names.publication_transfer(model.metadata.uid, 1, 2) in active
 
@@ -170,7 +206,7 @@ async def test_a_deletion_ends_in_every_phase(
     await cluster.gone(kind, model.metadata.name, model.metadata.namespace or None)
     assert await cluster.client.find(Secret, names.upload_secret(key), namespace) is None
     assert await cluster.client.find(Role, names.upload_role(key), namespace) is None
-    assert await registry.list_transfers() == []
+    assert await transfers(registry, model) == set()
     for tag in ("upload", "published"):
         with pytest.raises(NotFound):
             await registry.get_manifest(names.repository(key), tag)
@@ -194,7 +230,7 @@ async def test_a_corrected_source_starts_again_from_nothing(
     assert model.status
     assert model.status.source
     assert model.status.source.resolved_type == "HuggingFace"
-    assert await registry.list_transfers() == []
+    assert await transfers(registry, model) == set()
 
     body = {"spec": {"source": {"upload": {}, "url": None}}}
     await cluster.client.patch(Model, model.metadata.name, body, namespace=namespace)
@@ -204,18 +240,16 @@ async def test_a_corrected_source_starts_again_from_nothing(
 
 
 async def test_a_model_adopts_what_is_published_under_its_name(
-    control_plane: Path, namespace: str, dmcr: Dmcr, registry: RegistryClient
+    cluster: Cluster, registry: RegistryClient, namespace: str
 ) -> None:
-    repository = f"models/{namespace}/restored"
-    manifest = await upload.published(registry, repository, GGUF)
+    manifest = await upload.published(registry, f"models/{namespace}/restored", GGUF)
 
-    async with running_catalog(control_plane, namespace, dmcr.url) as cluster:
-        model = await cluster.phase(await cluster.make(Model, UPLOAD, "restored"), Phase.READY)
+    model = await cluster.phase(await cluster.make(Model, UPLOAD, "restored"), Phase.READY)
 
-        assert model.status
-        assert model.status.artifact
-        assert model.status.artifact.digest == manifest
-        assert await cluster.events(model) == ["PublicationSucceeded"]
+    assert model.status
+    assert model.status.artifact
+    assert model.status.artifact.digest == manifest
+    assert await cluster.events(model) == ["PublicationSucceeded"]
 
 
 async def test_a_missing_blob_is_noticed_before_ready(cluster: Cluster, registry: RegistryClient) -> None:

@@ -323,6 +323,12 @@ def test_an_outage_of_the_registry_changes_neither_phase_nor_attempt() -> None:
 # ready
 
 
+def test_a_ready_model_gets_back_the_finalizer_that_an_uninstallation_took() -> None:
+    stored = msgspec.structs.replace(status(Phase.READY), artifact=ArtifactStatus(digest=DIGEST, size_bytes=1))
+    assert decide(Observation(model(stored, finalized=False)), NOW).actions == (AddFinalizer(),)
+    assert decide(Observation(model(stored)), NOW) == NOTHING
+
+
 def test_a_ready_model_is_tidied_up_once() -> None:
     left = status(Phase.READY, upload=status(Phase.PUBLISHING).upload)
     plan = decide(Observation(model(left)), NOW)

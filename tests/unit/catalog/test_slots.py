@@ -41,7 +41,15 @@ def test_who_waited_longest_is_next() -> None:
 
 def test_running_jobs_take_places_and_ended_ones_do_not() -> None:
     jobs = [job("x"), job("y", "Complete"), job("z", "Failed")]
-    assert Slots(2).queue(queued("a"), [], jobs, NOW) == Queue(position=1, free=1)
+    models = [queued("x"), model(status(Phase.READY), uid="y"), model(status(Phase.FAILED), uid="z")]
+    assert Slots(2).queue(queued("a"), models, jobs, NOW) == Queue(position=1, free=1)
+
+
+def test_a_job_that_lingers_after_its_model_is_done_takes_no_place() -> None:
+    slots = Slots(1)
+    slots.begun("z", "job-z")
+    models = [model(status(Phase.READY), uid="y"), model(status(Phase.READY), uid="z")]
+    assert slots.queue(queued("a"), models, [job("y"), job("gone")], NOW).may_start
 
 
 def test_a_job_that_was_just_made_counts_before_it_is_seen() -> None:
@@ -52,7 +60,7 @@ def test_a_job_that_was_just_made_counts_before_it_is_seen() -> None:
 
     slots.seen("x", "job-x")
     assert not slots.expects("x", "job-x")
-    assert slots.queue(queued("a"), [], [], NOW).may_start
+    assert not slots.queue(queued("a"), [queued("x")], [job("x")], NOW).may_start
 
 
 def test_its_own_job_does_not_stand_in_a_models_way() -> None:
@@ -71,7 +79,7 @@ def test_who_waits_for_a_back_off_or_leaves_takes_no_place() -> None:
 
 
 def test_of_all_that_wait_exactly_as_many_may_start_as_there_are_places() -> None:
-    models = [queued(f"m{n:02}") for n in range(10)]
+    models = [queued("x"), *(queued(f"m{n:02}") for n in range(10))]
     slots = Slots(4)
-    started = [one for one in models if slots.queue(one, models, [job("x")], NOW).may_start]
+    started = [one for one in models[1:] if slots.queue(one, models, [job("x")], NOW).may_start]
     assert len(started) == 3
