@@ -324,7 +324,7 @@ def test_an_outage_of_the_registry_changes_neither_phase_nor_attempt() -> None:
 
 
 def test_a_ready_model_gets_back_the_finalizer_that_an_uninstallation_took() -> None:
-    stored = msgspec.structs.replace(status(Phase.READY), artifact=ArtifactStatus(digest=DIGEST, size_bytes=1))
+    stored = status(Phase.READY)
     assert decide(Observation(model(stored, finalized=False)), NOW).actions == (AddFinalizer(),)
     assert decide(Observation(model(stored)), NOW) == NOTHING
 
