@@ -32,3 +32,7 @@ demo: setup ## a real model uploaded, stored and delivered to a Pod that answers
 
 demo-down: setup ## remove all that `make demo` has made
 	@$(PY) -m tools.demo $(DEMO_CLUSTER) down
+
+.PHONY: bench-inspect
+bench-inspect: setup ## aictl inspect: time, memory, ratio to the formats' own libraries
+	@$(PY) tests/bench/inspect_bench.py

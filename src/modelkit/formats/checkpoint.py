@@ -115,8 +115,7 @@ def _indexed(files: Files, path: str) -> list[str]:
 def add_files(weights: Weights, files: Files, paths: Iterable[str]) -> None:
     """Tally the tensors of the files."""
     for path in paths:
-        for tensor in safetensors.tensors(files[path](), path):
-            weights.add(*tensor)
+        weights.add(safetensors.tensors(files[path](), path))
     if not weights.tensor_count:
         raise NotAModel(next(iter(paths), ""), "holds no tensors")
 

@@ -8,8 +8,9 @@ cover the data without gap or overlap.
 from __future__ import annotations
 
 import re
+from math import prod
 from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -64,20 +65,14 @@ TYPES: dict[str, int] = {
 _SHARD = re.compile(r"(?P<stem>.*)-(?P<number>\d{5,6})-of-(?P<count>\d{5,6})\.safetensors\Z", re.DOTALL)
 
 
-class _Entry(msgspec.Struct, frozen=True, gc=False):
+class _Entry(msgspec.Struct, gc=False):
     dtype: str | None = None
     shape: tuple[int, ...] = ()
     data_offsets: tuple[int, int] | None = None
 
 
-class Tensor(NamedTuple):
-    """One tensor: its type, shape, number of elements and bytes."""
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    elements: int
-    size: int
+#: name, type, shape, number of elements, bytes; a plain tuple, since checkpoints have a hundred thousand
+Tensor = tuple[str, str, tuple[int, ...], int, int]
 
 
 class _Index(msgspec.Struct, frozen=True):
@@ -110,10 +105,29 @@ def tensors(reader: RangeReader, where: str) -> Iterator[Tensor]:
     layout = _Layout(where, reader.size - _LENGTH.size - length)
     for entries in _pieces(reader, where, length):
         for name, entry in entries.items():
-            if entry.dtype is None and name == METADATA:
+            dtype, shape, offsets = entry.dtype, entry.shape, entry.data_offsets
+            if dtype is None and name == METADATA:
                 continue
-            yield _tensor(name, entry, where, layout)
+            bits = TYPES.get(dtype or "")
+            if bits is None or offsets is None or len(shape) > _DIMENSIONS:
+                raise _wrong(where, name, entry)
+            elements, size = prod(shape), offsets[1] - offsets[0]
+            if size * 8 != elements * bits or min(shape, default=0) < 0:
+                raise _wrong(where, name, entry)
+            layout.add(name, *offsets)
+            yield name, dtype or "", shape, elements, size
     layout.close()
+
+
+def _wrong(where: str, name: str, entry: _Entry) -> NotAModel:
+    """Return what is wrong with a description."""
+    shown = f"tensor {name[:100]!a}"
+    if entry.dtype is None or entry.data_offsets is None:
+        return Damaged(where, f"{shown} lacks its type or its place")
+    if entry.dtype not in TYPES:
+        return NotServed(where, f"{shown} has type {entry.dtype[:20]!a}, which is not known")
+    start, end = entry.data_offsets
+    return Damaged(where, f"{shown} of shape {list(entry.shape)[:8]} does not take {end - start} bytes")
 
 
 def _header_length(reader: RangeReader, where: str) -> int:
@@ -186,26 +200,6 @@ def _decode(piece: bytes, where: str, offset: int) -> dict[str, _Entry]:
 
 
 _DECODER = msgspec.json.Decoder(dict[str, _Entry])
-
-
-def _tensor(name: str, entry: _Entry, where: str, layout: _Layout) -> Tensor:
-    if entry.dtype is None or entry.data_offsets is None or len(entry.shape) > _DIMENSIONS:
-        raise Damaged(where, f"tensor {name[:100]!a} lacks its type, shape or place")
-    bits = TYPES.get(entry.dtype)
-    if bits is None:
-        raise NotServed(where, f"tensor {name[:100]!a} has type {entry.dtype[:20]!a}, which is not known")
-    elements = 1
-    for side in entry.shape:
-        if side < 0:
-            raise Damaged(where, f"tensor {name[:100]!a} has a negative side")
-        elements *= side
-    start, end = entry.data_offsets
-    if (end - start) * 8 != elements * bits:
-        raise Damaged(
-            where, f"tensor {name[:100]!a} of shape {list(entry.shape)[:8]} does not take {end - start} bytes"
-        )
-    layout.add(name, start, end)
-    return Tensor(name, entry.dtype, entry.shape, elements, end - start)
 
 
 class _Layout:

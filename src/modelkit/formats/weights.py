@@ -7,10 +7,14 @@ worked out from those at the end.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections import defaultdict
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from modelkit.formats.quantization import Quantization
+    from modelkit.formats.safetensors import Tensor
 
 #: companions of quantized weights: they carry no parameter of the model
 _HELPERS = frozenset(
@@ -38,6 +42,8 @@ _HELPERS_WHEN_PACKED = frozenset(
 _BUFFERS = frozenset(["position_ids", "num_batches_tracked", "inv_freq", "masked_bias"])
 _PACKED = frozenset(["qweight", "weight_packed", "W_q", "trellis", "_blocks"])
 _OPAQUE = frozenset(["q_weight", "codes", "codebooks", "bitmask", "compressed", "indices", "_data", "tlut"])
+#: names that are there only when weights are packed
+_MARKS = _PACKED | _OPAQUE | {"absmax", "SCB", "weight_scale_2", "bitsandbytes__nf4", "bitsandbytes__fp4"}
 _PLAIN = frozenset(["weight", "bias"])
 _NAMED = _HELPERS | _HELPERS_WHEN_PACKED | _BUFFERS | _PACKED | _OPAQUE | _PLAIN
 
@@ -56,16 +62,15 @@ _EMBEDDINGS = (
     ),
     *("shared.weight", "embeddings.weight", "embedding.weight", "embeddings.tok_embeddings.weight"),
 )
+_VOCABULARIES = _HEADS + _EMBEDDINGS
+_MOST_VOCABULARIES = 16
 _MATRIX = 2
 _FUSED_EXPERTS = 3
+_TRELLIS_TILE = 256
 
 
-class Kind(NamedTuple):
-    """Tensors that count alike."""
-
-    dtype: str
-    name: str
-    routed: bool
+#: tensors that count alike: type, last part of the name where it means something, in routed experts or not
+Kind = tuple[str, str, bool]
 
 
 class Weights:
@@ -73,33 +78,32 @@ class Weights:
 
     def __init__(self, experts: int | None = None) -> None:
         self._experts = experts or 0
-        self._elements: dict[Kind, int] = {}
+        self._elements: defaultdict[Kind, int] = defaultdict(int)
         self._heads: list[tuple[str, tuple[int, ...]]] = []
         self._embeddings: list[tuple[str, tuple[int, ...]]] = []
-        self.dtype_bytes: dict[str, int] = {}
+        self.dtype_bytes: defaultdict[str, int] = defaultdict(int)
         self.tensor_count = 0
 
-    def add(self, name: str, dtype: str, shape: tuple[int, ...], elements: int, size: int) -> None:
-        """Count one tensor."""
-        self.tensor_count += 1
-        self.dtype_bytes[dtype] = self.dtype_bytes.get(dtype, 0) + size
-        last = name.rpartition(".")[2]
-        if last not in _NAMED:
-            last = "_" + last.rpartition("_")[2] if last.endswith(("_blocks", "_scales")) else ""
-        elif last == "trellis":
-            elements = shape[0] * shape[1] * 256 if len(shape) == _FUSED_EXPERTS else elements
-        elif last == "weight" and len(shape) == _MATRIX:
-            self._note_vocabulary(name, shape)
-        routed = ".experts." in name or (len(shape) == _FUSED_EXPERTS and shape[0] == self._experts > 1)
-        kind = Kind(dtype, last, routed)
-        self._elements[kind] = self._elements.get(kind, 0) + elements
+    def add(self, tensors: Iterable[Tensor]) -> None:
+        """Count the tensors of a file."""
+        for name, dtype, shape, elements, size in tensors:
+            self.tensor_count += 1
+            self.dtype_bytes[dtype] += size
+            routed = ".experts." in name or (len(shape) == _FUSED_EXPERTS and shape[0] == self._experts > 1)
+            last = name.rpartition(".")[2]
+            if last == "weight":
+                if not routed and len(shape) == _MATRIX and name.endswith(_VOCABULARIES):
+                    self._note_vocabulary(name, shape)
+            elif last not in _NAMED:
+                last = "_" + last.rpartition("_")[2] if last.endswith(("_blocks", "_scales")) else ""
+            elif last == "trellis" and len(shape) == _FUSED_EXPERTS:
+                elements = shape[0] * shape[1] * _TRELLIS_TILE  # noqa: PLW2901 - its real number
+            self._elements[dtype, last, routed] += elements
 
     def _note_vocabulary(self, name: str, shape: tuple[int, ...]) -> None:
-        limit = 16  # more are no vocabularies
-        if name.endswith(_HEADS) and len(self._heads) < limit:
-            self._heads.append((name, shape))
-        elif name.endswith(_EMBEDDINGS) and len(self._embeddings) < limit:
-            self._embeddings.append((name, shape))
+        found = self._heads if name.endswith(_HEADS) else self._embeddings
+        if len(found) < _MOST_VOCABULARIES:
+            found.append((name, shape))
 
     @property
     def has_head(self) -> bool:
@@ -118,10 +122,7 @@ class Weights:
 
     def packed(self) -> bool:
         """Say whether any tensor holds weights that are packed or quantized by their form."""
-        return any(
-            kind.name in _PACKED or kind.name in _OPAQUE or _is_helper_of_bits(kind)
-            for kind in self._elements
-        )
+        return any(name in _MARKS for _, name, _ in self._elements)
 
     def parameters(self, quantization: Quantization, *, tied: bool | None) -> tuple[int, int] | None:
         """Return parameters in all and those in routed experts; nothing when packing hides them."""
@@ -129,18 +130,14 @@ class Weights:
             return None
         packed = self.packed() or quantization.packs_plain_weights
         total = routed = 0
-        for kind, elements in self._elements.items():
-            if (
-                kind.name in _HELPERS
-                or kind.name in _BUFFERS
-                or (packed and kind.name in _HELPERS_WHEN_PACKED)
-            ):
+        for (dtype, name, in_experts), elements in self._elements.items():
+            if name in _HELPERS or name in _BUFFERS or (packed and name in _HELPERS_WHEN_PACKED):
                 continue
-            values = _values(kind, elements, quantization)
+            values = _values(dtype, name, elements, quantization)
             if values is None:
                 return None
             total += values
-            routed += values if kind.routed else 0
+            routed += values if in_experts else 0
         return total - self._copies(tied=tied), routed
 
     def _copies(self, *, tied: bool | None) -> int:
@@ -156,23 +153,19 @@ class Weights:
         return copies
 
 
-def _is_helper_of_bits(kind: Kind) -> bool:
-    return kind.name in {"absmax", "SCB", "weight_scale_2", "bitsandbytes__nf4", "bitsandbytes__fp4"}
-
-
-def _values(kind: Kind, elements: int, quantization: Quantization) -> int | None:
+def _values(dtype: str, name: str, elements: int, quantization: Quantization) -> int | None:
     """Return how many parameters the elements stand for."""
-    if kind.name in _OPAQUE:
+    if name in _OPAQUE:
         return None if quantization.method else elements
     bits = quantization.bits
-    words = kind.name == "weight" and kind.dtype == "U32" and quantization.method == "mlx"
-    if words or kind.name in {"qweight", "weight_packed", "W_q"}:
-        width = {"I32": 32, "U32": 32, "U8": 8, "I8": 8, "I16": 16, "I64": 64}.get(kind.dtype)
-        if kind.name == "weight_packed" and kind.dtype == "U8":
+    words = name == "weight" and dtype == "U32" and quantization.method == "mlx"
+    if words or name in {"qweight", "weight_packed", "W_q"}:
+        width = {"I32": 32, "U32": 32, "U8": 8, "I8": 8, "I16": 16, "I64": 64}.get(dtype)
+        if name == "weight_packed" and dtype == "U8":
             bits = 4
         return elements * width // bits if width and bits else None
-    if kind.name == "_blocks" and kind.dtype == "U8":
+    if name == "_blocks" and dtype == "U8":
         return 2 * elements
-    if kind.name == "weight" and kind.dtype in {"U8", "I8"}:
+    if name == "weight" and dtype in {"U8", "I8"}:
         return elements * quantization.values_per_byte
     return elements

@@ -63,10 +63,9 @@ def test_reads_what_the_library_wrote(described: dict[str, Any], metadata: dict[
     data = built(described, metadata)
     theirs = {name: (one["dtype"], tuple(one["shape"]), len(one["data"])) for name, one in deserialize(data)}
     found = read(data)
-    assert {one.name: (one.dtype, one.shape, one.size) for one in found} == theirs
+    assert {name: (dtype, shape, size) for name, dtype, shape, _, size in found} == theirs
     weights = Weights()
-    for one in found:
-        weights.add(*one)
+    weights.add(found)
     assert weights.tensor_count == len(theirs)
     assert weights.weight_bytes == sum(size for _, _, size in theirs.values())
     counted = weights.parameters(NONE, tied=None)
@@ -147,4 +146,4 @@ def test_tensors_out_of_order_are_put_in_order() -> None:
         "b": {"dtype": "U8", "shape": [4], "data_offsets": [2, 6]},
         "a": {"dtype": "U8", "shape": [2], "data_offsets": [0, 2]},
     }
-    assert [one.name for one in read(with_header(header, 6))] == ["b", "a"]
+    assert [one[0] for one in read(with_header(header, 6))] == ["b", "a"]
