@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+import pytest_asyncio
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
@@ -17,6 +18,7 @@ from modelio.registry import GrantSource, Patience, RegistryClient
 from tests.kit import upload
 from tests.kit.accounts import Accounts
 from tests.kit.catalog import running_catalog
+from tests.kit.controlplane import fresh_namespace
 from tests.kit.dmcr import Dmcr
 from tests.kit.models import gguf_bytes
 from tests.kit.publication import Worker
@@ -27,11 +29,24 @@ if TYPE_CHECKING:
 
     from tests.kit.catalog import Cluster
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 ONCE = Patience(retry=0)
 GATEWAY_POD = "ai-models-upload-gateway-7d9f-x2x2x"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
+def namespace(control_plane: Path) -> Iterator[str]:
+    with fresh_namespace(control_plane) as name:
+        yield name
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("whole-path")
+
+
+@pytest.fixture(scope="module")
 def accounts(control_plane: Path, namespace: str) -> Iterator[Accounts]:
     made = Accounts(control_plane, namespace)
     for name in ("ai-models-controller", "ai-models-publication", "ai-models-upload-gateway"):
@@ -41,9 +56,9 @@ def accounts(control_plane: Path, namespace: str) -> Iterator[Accounts]:
     made.close()
 
 
-@pytest.fixture
-async def dmcr(tmp_path: Path, control_plane: Path, accounts: Accounts) -> AsyncIterator[Dmcr]:
-    key = tmp_path / "signing.pem"
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def dmcr(folder: Path, control_plane: Path, accounts: Accounts) -> AsyncIterator[Dmcr]:
+    key = folder / "signing.pem"
     key.write_bytes(
         Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     )
@@ -53,7 +68,7 @@ async def dmcr(tmp_path: Path, control_plane: Path, accounts: Accounts) -> Async
         "DMCR_CATALOGUE_ACCOUNT": f"{accounts.namespace}/ai-models-controller",
         "DMCR_KUBERNETES_KUBECONFIG": str(control_plane),
     }
-    async with Dmcr(f"file://{tmp_path}/store", tmp_path / "dmcr.log", **settings) as dmcr:
+    async with Dmcr(f"file://{folder}/store", folder / "dmcr.log", **settings) as dmcr:
         yield dmcr
 
 
@@ -95,7 +110,9 @@ class World:
         given = {one["name"]: one["value"] for one in job.spec.template["spec"]["containers"][0]["env"]}
         given |= {"PUBLICATION_TOKEN_FILE": str(token), "PUBLICATION_CA_FILE": ""}
         del given["PUBLICATION_DMCR_URL"]
-        return Worker(self.dmcr.url, given.pop("PUBLICATION_REPOSITORY"), self._folder, attempt, **given)
+        folder = self._folder / model.metadata.name
+        folder.mkdir(exist_ok=True)
+        return Worker(self.dmcr.url, given.pop("PUBLICATION_REPOSITORY"), folder, attempt, **given)
 
     def _token(self, account: str, pod: str) -> Path:
         path = self._folder / f"token-{pod}"
@@ -103,14 +120,14 @@ class World:
         return path
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def world(
-    control_plane: Path, namespace: str, dmcr: Dmcr, accounts: Accounts, tmp_path: Path
+    control_plane: Path, namespace: str, dmcr: Dmcr, accounts: Accounts, folder: Path
 ) -> AsyncIterator[World]:
-    token = tmp_path / "catalogue-token"
+    token = folder / "catalogue-token"
     token.write_text(accounts.token(f"{namespace}/ai-models-controller"))
     async with running_catalog(control_plane, namespace, dmcr.url, dmcr_token_file=token) as cluster:
-        yield World(cluster, dmcr, accounts, tmp_path)
+        yield World(cluster, dmcr, accounts, folder)
 
 
 async def test_a_real_file_becomes_a_ready_model(world: World) -> None:
