@@ -93,6 +93,7 @@ async def running(chosen: Settings) -> AsyncIterator[App]:
         async with _identity(chosen, swaps, transfers) as (door, desk):
             control = Control(
                 door=door,
+                ownership=ownership,
                 repositories=registry.repositories,
                 sessions=registry.sessions,
                 transfers=transfers,

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from aimodels.dmcr.metering import Metering, Totals
+    from aimodels.dmcr.owner import Ownership
     from aimodels.dmcr.principal import Authenticator, Principal
     from aimodels.dmcr.repositories import Repositories
     from aimodels.dmcr.sessions import Sessions
@@ -45,6 +46,7 @@ class Control:
         self,
         *,
         door: Authenticator,
+        ownership: Ownership,
         repositories: Repositories,
         sessions: Sessions,
         transfers: Transfers,
@@ -52,6 +54,7 @@ class Control:
         desk: TokenDesk | None,
     ) -> None:
         self._door = door
+        self._ownership = ownership
         self._repositories = repositories
         self._sessions = sessions
         self._transfers = transfers
@@ -106,6 +109,8 @@ class Control:
         caller = await self._door.authenticate(request.headers)
         if not caller.catalogue:
             raise Denied("only the catalogue may do this")
+        if request.method != "GET" and self._ownership.read_only is not None:
+            raise Denied(f"the registry is read-only: {self._ownership.read_only}")
         return caller
 
     async def _revoke(self, transfer: str, caller: Principal) -> None:
@@ -124,6 +129,7 @@ class Control:
             expected_bytes=ended.spec.expected_bytes,
             received_bytes=totals.received,
             delivered_bytes=totals.delivered,
+            bytes_per_second=totals.bytes_per_second(),
         )
 
     async def _progress(self, transfer: Transfer) -> TransferProgress:

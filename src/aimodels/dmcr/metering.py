@@ -52,17 +52,25 @@ class Book(Versioned, frozen=True, kw_only=True):
     moved: int = 0
     delivered: dict[str, list[tuple[int, int]]] = msgspec.field(default_factory=dict)
     more: dict[str, int] = msgspec.field(default_factory=dict)
+    began: int = 0
     at: int = 0
 
 
 class Totals(msgspec.Struct, frozen=True):
-    """A transfer's progress; ``at`` is when the last byte was counted, in UTC seconds."""
+    """A transfer's progress; ``began`` and ``at`` are when the first and last byte were counted."""
 
     received: int = 0
     offset: int = 0
     latest_offset: int = 0
     delivered: int = 0
+    began: int | None = None
     at: int | None = None
+
+    def bytes_per_second(self) -> int | None:
+        """Return the mean speed from the first byte to the last one."""
+        if self.began is None or self.at is None:
+            return None
+        return (self.received + self.delivered) // max(self.at - self.began, 1)
 
 
 class Account:
@@ -76,6 +84,7 @@ class Account:
         self.moved = 0
         self.delivered: dict[str, Intervals] = {}
         self.more: dict[str, int] = {}
+        self.began = 0
         self.at = 0
         self.dirty = False
         self.touched = touched
@@ -115,6 +124,7 @@ class Account:
         if book.moved > self.moved:
             self.latest, self.moved = book.latest, book.moved
         self.at = max(self.at, book.at)
+        self.began = min(filter(None, (self.began, book.began)), default=0)
 
     def book(self) -> Book:
         """Return everything, to be written."""
@@ -125,6 +135,7 @@ class Account:
             moved=self.moved,
             delivered={digest: list(intervals) for digest, intervals in self.delivered.items()},
             more=dict(self.more),
+            began=self.began,
             at=self.at,
         )
 
@@ -136,6 +147,7 @@ class Account:
             latest_offset=self.sessions.get(self.latest, 0),
             delivered=sum(intervals.total() for intervals in self.delivered.values())
             + sum(self.more.values()),
+            began=self.began or None,
             at=self.at or None,
         )
 
@@ -207,6 +219,7 @@ class Metering:
         account.dirty = True
         account.touched = now
         account.at = self._swaps.now()
+        account.began = account.began or account.at
         return account
 
     async def _write(self, transfer: str, account: Account) -> None:

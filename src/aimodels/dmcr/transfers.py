@@ -47,13 +47,17 @@ _HASH = re.compile(r"[0-9a-f]{64}")
 
 
 class Transfer(Versioned, frozen=True, kw_only=True):
-    """``transfers/<id>.json``. ``life`` is the life of the repository that the transfer may touch."""
+    """``transfers/<id>.json``. ``life`` is the life of the repository that the transfer may touch.
+
+    ``at`` is when it was allowed, ``ended`` when it was revoked.
+    """
 
     id: str
     spec: TransferSpec
     life: str
     state: Literal["active", "revoked"]
     at: int
+    ended: int = 0
 
 
 class Transfers:
@@ -107,7 +111,7 @@ class Transfers:
             for held in await asyncio.gather(*(self._fresh(transfer) for transfer in ids)):
                 if held is not None and held.value.state == "active":
                     yield held.value
-                elif held is not None and held.value.at + REVOKED_SECONDS < self._swaps.now():
+                elif held is not None and held.value.ended + REVOKED_SECONDS < self._swaps.now():
                     await self._swaps.store.delete(transfer_key(held.value.id))
 
     async def revoke(self, transfer: str) -> Transfer | None:
@@ -116,7 +120,7 @@ class Transfers:
             held = await self._load(transfer)
             if held is None or held.value.state == "revoked":
                 return held.value if held else None
-            ended = msgspec.structs.replace(held.value, state="revoked", at=self._swaps.now())
+            ended = msgspec.structs.replace(held.value, state="revoked", ended=self._swaps.now())
             try:
                 self._remember(transfer, await self._swaps.swap(transfer_key(transfer), held, ended))
             except Lost:

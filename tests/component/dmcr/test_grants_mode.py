@@ -347,6 +347,26 @@ async def test_second_replica_honours_a_revocation_within_seconds(
                 await asyncio.sleep(0.1)
 
 
+async def test_foreign_bucket_takes_no_orders(world: World, tmp_path: Path) -> None:
+    await world.catalogue.put_transfer("publish-u1", world.spec())
+    settings = {name: value for name, value in world.dmcr._environ.items() if name.startswith("DMCR_")}
+    store = settings.pop("DMCR_STORE")
+    settings.pop("DMCR_LISTEN")
+    settings["DMCR_OWNER"] = "another"
+    grant = await world.grant(world.accounts.token(f"{world.accounts.namespace}/catalogue", "catalogue-0"))
+    async with Dmcr(store, tmp_path / "second.log", **settings) as second:
+        headers = {"Authorization": f"Bearer {grant}"}
+        for method, path in (
+            ("DELETE", "/api/transfers/v1/publish-u1"),
+            ("DELETE", f"/api/repositories/v1/{REPO}"),
+            ("PUT", "/api/transfers/v1/publish-u2"),
+        ):
+            async with second.client.request(method, path, headers=headers) as answer:
+                assert answer.status == 403
+        async with second.client.get("/api/transfers/v1", headers=headers) as answer:
+            assert answer.status == 200
+
+
 async def test_deleted_and_recreated_name_is_out_of_reach_of_old_grants(world: World) -> None:
     await world.catalogue.put_transfer("publish-u1", world.spec())
     old = world.job_client()

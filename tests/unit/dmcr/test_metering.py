@@ -59,6 +59,17 @@ async def test_offsets_add_up_over_sessions_and_never_go_back(world: World) -> N
     assert totals.at == int(world.clock.now().timestamp())
 
 
+async def test_speed_is_over_all_replicas_from_the_first_byte_to_the_last(world: World) -> None:
+    here, there = world.replicas
+    assert (await here.totals("t1")).bytes_per_second() is None
+    here.received(JOB, 100)
+    await here.flush()
+    await world.clock.advance(10)
+    there.delivered(JOB, A, 0, 300)
+    await there.flush()
+    assert (await here.totals("t1")).bytes_per_second() == 40
+
+
 async def test_restart_continues_from_the_bucket(world: World) -> None:
     world.replicas[0].received(JOB, 70)
     world.replicas[0].delivered(JOB, A, 0, 70)
