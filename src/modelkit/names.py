@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from hashlib import sha256
 
 #: longest repository name that is used as it is
 REPOSITORY_LIMIT = 100
@@ -56,6 +55,8 @@ def repository(namespace: str | None, name: str) -> str:
     whole = f"clustermodels/{name}" if namespace is None else f"models/{_namespace(namespace)}/{name}"
     if len(whole) <= REPOSITORY_LIMIT:
         return whole
+    from hashlib import sha256  # noqa: PLC0415 - loads OpenSSL, which few callers need
+
     digest = sha256(whole.encode()).hexdigest()[:_HASH_LENGTH]
     return f"{whole[: REPOSITORY_LIMIT - _HASH_LENGTH - 1].rstrip('-./')}_{digest}"
 
