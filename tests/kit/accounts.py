@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from lightkube import Client, KubeConfig
 from lightkube.models.authentication_v1 import BoundObjectReference, TokenRequestSpec
@@ -20,6 +20,12 @@ class Accounts:
     def __init__(self, kubeconfig: Path, namespace: str) -> None:
         self._client = Client(config=KubeConfig.from_file(kubeconfig))
         self.namespace = namespace
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.close()
 
     def close(self) -> None:
         self._client.close()

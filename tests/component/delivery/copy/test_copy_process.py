@@ -14,6 +14,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+import pytest_asyncio
 
 from aimodels.delivery.copy.outcome import Exit
 from modelio.registry import RegistryClient
@@ -32,9 +33,14 @@ DELIVERED = "d8_ai_models_dmcr_delivered_bytes_total"
 MIB = 1 << 20
 
 
-@pytest.fixture
-async def dmcr(tmp_path: Path) -> AsyncIterator[Dmcr]:
-    async with Dmcr(f"file://{tmp_path}/store", tmp_path / "dmcr.log") as running:
+#: one registry for all tests: each stores bytes of its own
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def dmcr(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Dmcr]:
+    folder = tmp_path_factory.mktemp("dmcr")
+    async with Dmcr(f"file://{folder}/store", folder / "dmcr.log") as running:
         yield running
 
 
@@ -176,11 +182,11 @@ def overwrite(store: Path, old: bytes, new: bytes) -> None:
 async def test_damaged_bytes_never_become_a_file(dmcr: Dmcr, tmp_path: Path) -> None:
     body = os.urandom(3 * MIB)
     copy = Copy(tmp_path, await publish(dmcr, {"model.gguf": body}))
-    overwrite(tmp_path / "store", body[MIB : MIB + 64], b"damage".ljust(64))
+    overwrite(dmcr.log.parent / "store", body[MIB : MIB + 64], b"damage".ljust(64))
     assert await copy.run(dmcr.url) == Exit.TRANSIENT
     assert "digest" in copy.message()["message"]
     assert copy.files() == {}
-    overwrite(tmp_path / "store", b"damage".ljust(64), body[MIB : MIB + 64])
+    overwrite(dmcr.log.parent / "store", b"damage".ljust(64), body[MIB : MIB + 64])
     assert await copy.run(dmcr.url) == Exit.DONE
     assert copy.files() == {"model.gguf": body}
 
