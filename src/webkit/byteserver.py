@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from webkit.tls import TlsFiles
 
 
+#: After a change of certificate the old worker takes connections for so many seconds more.
+_OVERLAP = 0.5
+
+
 async def serve(
     app: ASGIApp,
     *,
@@ -54,6 +58,7 @@ async def serve(
         try:
             await asyncio.shield(running)
         except asyncio.CancelledError:
+            listener.close()
             if stopping:
                 stopping()
             server.signal_handler_interrupt()  # type: ignore[no-untyped-call]
@@ -84,6 +89,7 @@ class _Granian(GranianServer):
                 "loggers": {"_granian": dict(quiet), "granian.access": dict(quiet)},
             },
         )
+        self.respawn_interval = _OVERLAP
         self._read_certificate()
 
     def read_again(self) -> None:

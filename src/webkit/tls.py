@@ -47,11 +47,11 @@ def trust(ca_file: Path | None) -> ssl.SSLContext:
     return ssl.create_default_context(cafile=ca_file)
 
 
-async def watch(paths: Sequence[Path], reload: Callable[[], None], every: float = LOOK_EVERY) -> None:
+async def watch(paths: Sequence[Path], reload: Callable[[], None], every: float | None = None) -> None:
     """Call ``reload`` after each change, for ever; files that are half replaced are tried again."""
     served = _state(paths)
     while True:
-        await asyncio.sleep(every)
+        await asyncio.sleep(every or LOOK_EVERY)
         try:
             found = _state(paths)
             if found == served:
