@@ -200,7 +200,7 @@ def gguf(size: int) -> bytes:
 
 @contextlib.asynccontextmanager
 async def running(
-    kubeconfig: Path, accounts: Accounts, folder: Path, *, idle_seconds: float = 30.0
+    kubeconfig: Path, accounts: Accounts, folder: Path, *, idle_seconds: float = 5.0
 ) -> AsyncIterator[World]:
     """Start registry and gateway; the API server reviews their tokens."""
     signing = folder / "signing.pem"

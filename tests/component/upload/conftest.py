@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     import pytest
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def world(
     control_plane: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[gatewayworld.World]:
-    """Return a running gateway before a running registry, shared by the tests of a module."""
+    """Return a running gateway before a running registry, shared by all tests."""
     folder = tmp_path_factory.mktemp("gateway")
     with fresh_namespace(control_plane) as namespace, closing(Accounts(control_plane, namespace)) as accounts:
         async with gatewayworld.running(control_plane, accounts, folder) as made:

@@ -19,7 +19,7 @@ from tests.kit.gatewayworld import Ticket, World, gguf
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 MIB = 1 << 20
 SAFE = {"cache-control": "no-store", "pragma": "no-cache", "referrer-policy": "no-referrer"}
@@ -255,6 +255,26 @@ async def test_a_kill_in_the_middle_costs_little(world: World, victim: str) -> N
     answer = await world.curl(ticket, "-H", spoken, "-T", str(rest))
 
     assert (answer.status, answer.json()["digest"]) == (201, digest_of(content))
+
+
+async def test_a_client_that_falls_silent_is_told_and_what_it_sent_stays(world: World) -> None:
+    content = gguf(2 * MIB)
+    ticket = await world.allow()
+    reader, writer = await open_tls(world)
+    writer.write(
+        f"PUT /v1/upload/{ticket.session} HTTP/1.1\r\nHost: localhost\r\n"
+        f"Authorization: Bearer {ticket.token}\r\nContent-Length: {len(content)}\r\n\r\n".encode()
+    )
+    writer.write(content[:MIB])
+    await writer.drain()
+
+    assert (await asyncio.wait_for(reader.read(4096), 30)).startswith(b"HTTP/1.1 408 ")
+    writer.close()
+    head = await world.head(ticket)
+    assert (head.headers["upload-offset"], head.headers["upload-digest"]) == (
+        str(MIB),
+        digest_of(content[:MIB]),
+    )
 
 
 async def test_sigterm_ends_an_upload_with_an_answer_that_tells_how_to_go_on(world: World) -> None:

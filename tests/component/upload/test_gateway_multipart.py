@@ -16,7 +16,7 @@ from tests.kit.gatewayworld import Answer, Ticket, World, gguf
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 MIB = 1 << 20
 PART = 5 * MIB
