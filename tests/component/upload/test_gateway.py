@@ -282,7 +282,7 @@ async def test_sigterm_ends_an_upload_with_an_answer_that_tells_how_to_go_on(wor
     sending = await world.start_curl(ticket, "--limit-rate", "16M", "-T", str(path))
     await world.until_received(10 * MIB)
 
-    await asyncio.wait_for(world.gateway.end(signal.SIGTERM), timeout=15)
+    await asyncio.wait_for(world.gateway.end(signal.SIGTERM), timeout=60)
     answer = await world.answer(sending)
 
     assert (answer.status, answer.json()["reason"]) == (503, "Restarting")
