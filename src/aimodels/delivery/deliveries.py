@@ -43,7 +43,8 @@ class DeliveryReconciler:
         seen = await self._observer.observe(key)
         plan = decide(seen, self._clock.now())
         if not any(isinstance(action, StartFill) for action in plan.actions):
-            self._slots.leave_line(key)
+            # What is begun is shown by the informer now, and counted by that.
+            self._slots.leave(key)
         blocked = plan.blocked
         try:
             for action in plan.actions:

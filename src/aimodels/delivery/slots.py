@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 class Slots:
-    """Places for copies; one that was just begun counts before the informer shows it."""
+    """Places for copies.
+
+    One that was just begun counts before the informer shows it; whoever finds it shown lets it ``leave``.
+    """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -35,10 +38,6 @@ class Slots:
         del self._waiting[key]
         self._begun[key] = None
         return True
-
-    def leave_line(self, key: DeliveryKey) -> None:
-        """Wait for a place no more; a place that is taken stays taken."""
-        self._waiting.pop(key, None)
 
     def leave(self, key: DeliveryKey) -> None:
         """Give up the place, in the line or at work."""

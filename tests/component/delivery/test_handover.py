@@ -188,6 +188,15 @@ async def test_at_most_so_many_copies_run_at_once(made: World) -> None:
             await made.bound(f"ai-model-m-{number}-1")
 
 
+async def test_a_place_is_free_again_after_every_copy(made: World) -> None:
+    await made.workload("app", model="m-0,m-1,m-2")
+    async with delivering(made, most_copies=1):
+        for number in range(3):
+            await made.model(f"m-{number}")
+            await made.bound(f"ai-model-m-{number}-1")
+            await made.settled()
+
+
 async def test_the_claim_goes_with_the_last_who_needs_it(made: World) -> None:
     await made.model("gemma")
     await made.workload("one", model="gemma")

@@ -260,6 +260,6 @@ def test_who_leaves_the_line_is_not_waited_for() -> None:
     assert slots.take(a, set())
     assert not slots.take(b, {a})
     assert not slots.take(c, {a})
-    slots.leave_line(b)
+    slots.leave(b)
     slots.leave(a)
     assert slots.take(c, set())
