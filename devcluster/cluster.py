@@ -11,6 +11,7 @@ from devcluster import (
     controlplane,
     gobuild,
     host,
+    locking,
     machine,
     mounts,
     node,
@@ -35,52 +36,46 @@ if TYPE_CHECKING:
 
 def up(cluster: Settings, progress: Progress, *, bound_to_parent: bool = False) -> None:
     """Start what does not run yet and return when the cluster is usable."""
-    existing = settings.load(cluster.directory)
-    if existing and existing != cluster:
-        raise ClusterError(
-            f"{cluster.directory} holds a cluster with other settings; run `devcluster down` first"
-        )
     machine.check(cluster)
     binaries = _provide(cluster, progress)
-    if not cluster.control_plane_only:
-        host.check_owner(cluster, progress)
-    if not existing:
-        host.remove_leftovers(cluster, progress)
-    processes = Processes(cluster, bound_to_parent=bound_to_parent)
-    if not processes.is_running("etcd"):
-        machine.check_disk(cluster.directory, machine.DISK_TO_RUN, "a cluster")
-        machine.check_ports(cluster)
-    cluster.save()
-    gobuild.link_binaries(binaries, cluster.binaries)
-    with progress.step("certificates and kubeconfigs"):
-        pki.create_pki(cluster)
-    if not cluster.control_plane_only:
-        host.prepare(cluster, progress)
-    ControlPlane(cluster, binaries, processes).start(progress)
-    if not cluster.control_plane_only:
-        Node(cluster, binaries, processes).start(progress)
-        Addons(cluster).start(progress)
+    with locking.exclusive(cluster.directory):
+        processes = Processes(cluster, bound_to_parent=bound_to_parent)
+        _make_room(cluster, processes, progress)
+        cluster.save()
+        gobuild.link_binaries(binaries, cluster.binaries)
+        with progress.step("certificates and kubeconfigs"):
+            pki.create_pki(cluster)
+        if not cluster.control_plane_only:
+            host.prepare(cluster, progress)
+        ControlPlane(cluster, binaries, processes).start(progress)
+        if not cluster.control_plane_only:
+            Node(cluster, binaries, processes).start(progress)
+            Addons(cluster).start(progress)
     progress.total("cluster ready")
 
 
 def down(directory: Path, progress: Progress, *, keep: bool = False) -> None:
     """Stop everything; unless told to keep it, remove the cluster's folder as well."""
-    cluster = settings.load(directory)
-    if cluster is None:
+    if not directory.exists():
         host.remove_leftovers(settings.Settings(directory), progress)
         return
-    processes = Processes(cluster)
-    if not cluster.control_plane_only:
-        with progress.step("node stopped, machine as before"):
-            processes.stop(node.NAMES)
-            host.clean_node(cluster)
-    with progress.step("control plane stopped"):
-        processes.stop(controlplane.NAMES)
-        host.end_strays(cluster)
-    if not keep:
-        with progress.step("folder removed"):
-            mounts.require_none_below(directory)
-            shutil.rmtree(directory)
+    with locking.exclusive(directory):
+        cluster = settings.load(directory)
+        if cluster is None:
+            host.remove_leftovers(settings.Settings(directory), progress)
+            return
+        processes = Processes(cluster)
+        if not cluster.control_plane_only:
+            with progress.step("node stopped, machine as before"):
+                processes.stop(node.NAMES)
+                host.clean_node(cluster)
+        with progress.step("control plane stopped"):
+            processes.stop(controlplane.NAMES)
+            host.end_strays(cluster)
+        if not keep:
+            with progress.step("folder removed"):
+                mounts.require_none_below(directory)
+                shutil.rmtree(directory)
     progress.total("cluster down")
 
 
@@ -95,6 +90,24 @@ def load(directory: Path, archives: Sequence[Path], progress: Progress) -> None:
     for archive in archives:
         with progress.step(f"{archive} loaded"):
             images.load(archive)
+
+
+def _make_room(cluster: Settings, processes: Processes, progress: Progress) -> None:
+    """Remove what an earlier cluster has left, and refuse what somebody else holds."""
+    existing = settings.load(cluster.directory)
+    if existing and existing != cluster:
+        raise ClusterError(
+            f"{cluster.directory} holds a cluster with other settings; run `devcluster down` first"
+        )
+    if not cluster.control_plane_only:
+        host.check_owner(cluster, progress)
+    if existing:
+        host.end_unrecorded(cluster, processes.pids())
+    else:
+        host.remove_leftovers(cluster, progress)
+    if not processes.is_running("etcd"):
+        machine.check_disk(cluster.directory, machine.DISK_TO_RUN, "a cluster")
+    machine.check_ports(cluster, [name for name in processes.names() if processes.is_running(name)])
 
 
 def _provide(cluster: Settings, progress: Progress) -> dict[str, Path]:

@@ -78,6 +78,12 @@ def end_strays(settings: Settings) -> None:
     processes.end_at_once(strays.find(settings.directory))
 
 
+def end_unrecorded(settings: Settings, recorded: set[int]) -> None:
+    """End components that an interrupted `up` has started without writing them down; Pods go on."""
+    found = set(strays.find(settings.directory)) - recorded - _shims(settings)
+    processes.end_at_once(found)
+
+
 def clean_node(settings: Settings) -> None:
     """End the Pods and take back what was changed; what is gone already is no error.
 

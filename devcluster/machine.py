@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from devcluster.errors import ClusterError
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
 
     from devcluster.settings import Settings
@@ -35,14 +36,16 @@ def check(settings: Settings) -> None:
     settings.check_socket_paths()
 
 
-def check_ports(settings: Settings) -> None:
-    """Raise when somebody else holds one of the cluster's ports."""
-    for port in settings.ports:
-        if not port_is_free(port):
-            raise ClusterError(
-                f"port {port} is in use (`ss -ltnp sport = :{port}` shows by whom); "
-                f"end that process, or choose another --port-base"
-            )
+def check_ports(settings: Settings, running: Collection[str] = ()) -> None:
+    """Raise when somebody else holds a port that a process needs which does not run yet."""
+    needed = {name: ports for name, ports in settings.ports_by_process.items() if name not in running}
+    for name, ports in needed.items():
+        for port in ports:
+            if not port_is_free(port):
+                raise ClusterError(
+                    f"port {port}, for {name}, is in use (`ss -ltnp sport = :{port}` shows by whom); "
+                    f"end that process, or choose another --port-base"
+                )
 
 
 def port_is_free(port: int) -> bool:

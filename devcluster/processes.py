@@ -72,6 +72,10 @@ class Processes:
         """Return the names of all processes that were started and not stopped."""
         return sorted(path.stem for path in self._pids.glob("*.json"))
 
+    def pids(self) -> set[int]:
+        """Return the ids of the processes that run."""
+        return {pid for name in self.names() if (pid := self._pid(name))}
+
     def stop(self, names: Iterable[str]) -> None:
         """Ask the processes to end, all at once, then insist, one after the other."""
         running = [pid for name in names if (pid := self._pid(name))]

@@ -88,9 +88,20 @@ class Settings:
         return self.port_base + 8
 
     @property
-    def ports(self) -> range:
-        """The block of ports that belongs to the cluster."""
-        return range(self.port_base, self.port_base + PORTS)
+    def ports_by_process(self) -> dict[str, tuple[int, ...]]:
+        """Which process opens which ports."""
+        control_plane: dict[str, tuple[int, ...]] = {
+            "etcd": (self.etcd_port, self.etcd_peer_port),
+            "kube-apiserver": (self.apiserver_port,),
+            "kube-controller-manager": (self.controller_manager_port,),
+            "kube-scheduler": (self.scheduler_port,),
+        }
+        if self.control_plane_only:
+            return control_plane
+        return control_plane | {
+            "kubelet": (self.kubelet_port, self.kubelet_health_port),
+            "kube-proxy": (self.proxy_health_port, self.proxy_metrics_port),
+        }
 
     @property
     def apiserver_ip(self) -> str:

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -78,6 +79,32 @@ def test_what_is_missing_is_listed_and_nothing_is_built(folder: Path) -> None:
     assert "NO_INSTALL=1: nothing was installed" in refused.stderr
     assert not list((folder / "cache").rglob("etcd*"))
     assert not (folder / "c").exists()
+
+
+def test_two_commands_at_a_time_wait_for_each_other(folder: Path) -> None:
+    with free_ports() as port_base:
+        arguments = ("up", "--control-plane-only", f"--port-base={port_base}")
+        try:
+            with ThreadPoolExecutor() as pool:
+                both = list(pool.map(lambda _: _devcluster(folder, *arguments), range(2)))
+            assert [one.returncode for one in both] == [0, 0], "".join(one.stderr for one in both)
+            assert len(_processes_of(folder)) == 4
+        finally:
+            _devcluster(folder, "down")
+
+
+def test_what_an_interrupted_start_has_not_written_down_is_not_in_the_way(folder: Path) -> None:
+    with free_ports() as port_base:
+        arguments = ("up", "--control-plane-only", f"--port-base={port_base}")
+        try:
+            assert _devcluster(folder, *arguments).returncode == 0
+            (folder / "c" / "pids" / "etcd.json").unlink()
+            (folder / "c" / "pids" / "kube-apiserver.json").unlink()
+            started = _devcluster(folder, *arguments)
+            assert started.returncode == 0, started.stderr
+            assert len(_processes_of(folder)) == 4
+        finally:
+            _devcluster(folder, "down")
 
 
 def test_a_control_plane_goes_on_where_it_was_killed(folder: Path) -> None:

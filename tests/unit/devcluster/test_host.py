@@ -77,8 +77,10 @@ def test_a_node_of_somebody_else_is_left_alone(monkeypatch: pytest.MonkeyPatch) 
 def test_a_taken_port_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        with pytest.raises(ClusterError, match=f"port {port} is in use"):
-            machine.check_ports(Settings(Path("/c"), port_base=port))
+        cluster = Settings(Path("/c"), port_base=port)
+        with pytest.raises(ClusterError, match=f"port {port}, for etcd, is in use"):
+            machine.check_ports(cluster)
+        machine.check_ports(cluster, running=cluster.ports_by_process)
 
 
 def test_a_full_disk_is_named(tmp_path: Path) -> None:

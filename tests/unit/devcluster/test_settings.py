@@ -6,7 +6,7 @@ import pytest
 
 from devcluster import settings
 from devcluster.errors import ClusterError
-from devcluster.settings import MAX_SOCKET_PATH, Settings
+from devcluster.settings import MAX_SOCKET_PATH, PORTS, Settings
 
 
 def test_settings_are_found_again(tmp_path: Path) -> None:
@@ -44,9 +44,9 @@ def test_the_longest_folder_for_sockets(over: int) -> None:
 
 def test_ports_are_distinct_and_in_the_block() -> None:
     cluster = Settings(Path("/c"), port_base=20000)
-    ports = [value for name in dir(cluster) if name.endswith("_port") for value in [getattr(cluster, name)]]
+    ports = [port for owned in cluster.ports_by_process.values() for port in owned]
     assert len(set(ports)) == len(ports)
-    assert set(ports) <= set(cluster.ports)
+    assert set(ports) <= set(range(20000, 20000 + PORTS))
 
 
 def test_pods_reach_the_api_server_of_a_cluster_with_a_node() -> None:
