@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from aimodels.api.reasons import DeliveryBlockedReason
 from aimodels.delivery import claims, handover
 from aimodels.delivery.job import SERVICE_ACCOUNT, CopySettings, copy_job
-from aimodels.delivery.names import copy_name
+from aimodels.delivery.names import claim_name, copy_name
 from aimodels.delivery.state import (
     AbandonFill,
     Action,
@@ -27,6 +27,7 @@ from kubekit.errors import AlreadyExists, Conflict, Transient
 from kubekit.resources import Job, PersistentVolumeClaim
 from modelio.registry import RegistryError, TransferSpec
 from modelkit.names import repository
+from opskit import logging
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
     from aimodels.delivery.slots import Slots
     from kubekit.client import Client, Propagation
     from modelio.registry import RegistryClient
+
+
+_log = logging.logger(__name__)
 
 
 class Registry(Protocol):
@@ -75,6 +79,7 @@ class Actor:
             case StartCopy():
                 await self._start_copy(action.fill, action.size_bytes)
             case RestartCopy():
+                _log.warning("copy gave up and is started again", claim=action.fill.name)
                 await self._delete_job(action.fill, wait_for_pods=True)
             case HandOver():
                 return await handover.hand_over(self._client, action.fill)
@@ -83,7 +88,7 @@ class Actor:
             case AbandonFill():
                 await self._abandon(action.fill)
             case DeleteClaim():
-                await self._delete_claim(action.claim)
+                await self._remove(action.claim)
         return None
 
     async def _start_fill(self, key: DeliveryKey, action: StartFill) -> Blocked | None:
@@ -112,6 +117,8 @@ class Actor:
         except BaseException:
             self._slots.leave(key)
             raise
+        else:
+            _log.info("copy begun", claim=name, digest=action.digest, bytes=action.size_bytes)
         namespace = self._settings.namespace
         fill = claims.read(await self._client.get(PersistentVolumeClaim, name, namespace), namespace)
         if fill is not None:
@@ -140,8 +147,10 @@ class Actor:
         await self._delete_job(fill, wait_for_pods=False)
         await self._ask(lambda registry: registry.revoke_transfer(copy_name(fill.uid)))
         await self._delete_claim(fill)
+        _log.info("model delivered", claim=claim_name(fill.target.reference, fill.serial), volume=fill.volume)
 
     async def _abandon(self, fill: Claim) -> None:
+        _log.info("copy given up", claim=fill.name)
         self._slots.leave(fill.target)
         await self._delete_job(fill, wait_for_pods=False)
         await self._ask(lambda registry: registry.revoke_transfer(copy_name(fill.uid)))
@@ -152,6 +161,10 @@ class Actor:
         name = copy_name(fill.uid)
         propagation: Propagation = "Foreground" if wait_for_pods else "Background"
         await self._client.delete(Job, name, self._settings.namespace, propagation=propagation)
+
+    async def _remove(self, claim: Claim) -> None:
+        _log.info("claim is not needed any more", claim=f"{claim.namespace}/{claim.name}")
+        await self._delete_claim(claim)
 
     async def _delete_claim(self, claim: Claim) -> None:
         try:

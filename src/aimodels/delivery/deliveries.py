@@ -12,7 +12,6 @@ from aimodels.delivery.handover import NamespaceGone
 from aimodels.delivery.state import StartFill
 from kubekit.controller import Again, Done
 from kubekit.errors import KubeError, Transient
-from opskit import logging
 
 if TYPE_CHECKING:
     from aimodels.delivery.act import Actor
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
     from aimodels.delivery.slots import Slots
     from aimodels.delivery.state import Blocked, Observation
     from opskit.clock import Clock
-
-_log = logging.logger(__name__)
 
 
 class DeliveryReconciler:
@@ -48,7 +45,6 @@ class DeliveryReconciler:
         blocked = plan.blocked
         try:
             for action in plan.actions:
-                _log.info("delivery step", step=type(action).__name__)
                 blocked = await self._actor.carry_out(key, action) or blocked
         except NamespaceGone:
             self._outcomes.forget(key)
