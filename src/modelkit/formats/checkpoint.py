@@ -45,7 +45,7 @@ def learn(sheet: FactSheet, files: Files) -> str | None:
     if isinstance(architecture, str):
         sheet.exact(architecture=architecture)
         sheet.derived(family=endpoints.family_of(architecture))
-    if isinstance(known.model_type, str):
+    if known.model_type is not None:
         sheet.exact(family=known.model_type.lower())
     known.learn(sheet)
     weights = Weights(sheet.value("experts"))

@@ -104,15 +104,16 @@ class Configuration:
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self.config = config
-        self.model_type = config.get("model_type")
+        named = config.get("model_type")
+        self.model_type = named if isinstance(named, str) else None
         self._top = _entry(self.model_type)
         section, path = self._text_section()
         self.text: Mapping[str, Any] = section if section is not None else config
         if section is None:
             self._known = self._top
         else:
-            named = self._top.text_model_type if self._top and path == self._top.text_config else None
-            self._known = _entry(section.get("model_type")) or _entry(named)
+            text_type = self._top.text_model_type if self._top and path == self._top.text_config else None
+            self._known = _entry(section.get("model_type")) or _entry(text_type)
         flat = self._known is None or (self._top is not None and self._top.flat_in_old_checkpoints)
         if section is None and self._top is not None and self._top.text_model_type and flat:
             self._known = _entry(self._top.text_model_type) or self._top

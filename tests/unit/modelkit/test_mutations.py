@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import random
 import struct
 import time
 import tracemalloc
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from modelkit import inspection
 from modelkit.errors import NotAModel
@@ -231,3 +235,61 @@ def test_a_header_of_more_than_a_hundred_megabytes_is_read_in_pieces() -> None:
 def test_limits_are_those_that_the_text_names() -> None:
     assert gguf.HEADER_LIMIT == 64 << 20
     assert safetensors.HEADER_LIMIT > 126 << 20
+
+
+KEYS = sorted(
+    {
+        *(
+            "architectures",
+            "model_type",
+            "text_config",
+            "vision_config",
+            "quantization_config",
+            "quantization",
+        ),
+        *("quant_method", "bits", "config_groups", "weights", "num_bits", "type", "format", "quant_algo"),
+        *(
+            "id2label",
+            "num_labels",
+            "tie_word_embeddings",
+            "transformers_version",
+            "attn_config",
+            "kv_n_heads",
+        ),
+        *("hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim", "num_experts", "n_embd"),
+        *("sliding_window", "use_sliding_window", "max_position_embeddings", "vision_config"),
+    }
+)
+LEAVES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**70), 2**70),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.sampled_from(
+        ["llama", "gemma3", "falcon", "dbrx", "mamba", "awq", "gptq", "compressed-tensors", "", "x"]
+    ),
+)
+DOCUMENTS = st.dictionaries(
+    st.sampled_from(KEYS),
+    st.recursive(
+        LEAVES,
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=4),
+        max_leaves=8,
+    ),
+    max_size=10,
+)
+
+
+CHECKPOINT = models.checkpoint()
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(config=DOCUMENTS, tokenizer=DOCUMENTS)
+def test_any_configuration_is_read(config: dict[str, Any], tokenizer: dict[str, Any]) -> None:
+    files = dict(CHECKPOINT)
+    files["config.json"] = json.dumps(config).encode()
+    files["tokenizer_config.json"] = json.dumps(tokenizer).encode()
+    files["quantize_config.json"] = json.dumps(tokenizer).encode()
+    facts = inspection.inspect_files(models.readers(files)).facts
+    numbers = [value for value in msgspec.to_builtins(facts.facts).values() if isinstance(value, int)]
+    assert all(number > 0 for number in numbers if not isinstance(number, bool))
