@@ -17,6 +17,7 @@ import secrets
 import threading
 from typing import TYPE_CHECKING, NamedTuple
 
+from objectstore.fs_direct import DirectFile
 from objectstore.fs_files import new_etag, trailer, write_all
 from objectstore.fs_parts import PartTable, Slot
 from objectstore.port import InvalidPart, NoSuchKey
@@ -50,6 +51,7 @@ class Upload:
             self._common = os.open(directory / COMMON, os.O_RDWR | os.O_CLOEXEC)
         except FileNotFoundError:
             raise NoSuchKey(f"multipart upload {directory.name} does not exist") from None
+        self._direct = DirectFile(directory / COMMON)
         self.table = PartTable(directory / TABLE)
         self.key = self.table.key()
         self._slots = self.table.slots()
@@ -58,13 +60,15 @@ class Upload:
     def close(self) -> None:
         """Close the files; nobody may be using them."""
         self.table.close()
+        self._direct.close()
         os.close(self._common)
 
     def write(self, number: int, body: memoryview) -> str:
         """Store a part durably and return its ETag."""
         etag = new_etag()
         with self._place(number, len(body)) as place:
-            write_all(place.descriptor, body, place.offset)
+            direct = 0 if place.own_file else self._direct.write(body, place.offset)
+            write_all(place.descriptor, body[direct:], place.offset + direct)
             os.fdatasync(place.descriptor)
             slot = Slot(etag, place.offset, len(body), place.own_file)
             self.table.write(number, slot)

@@ -2,13 +2,15 @@
 
 What belongs here: taking and giving back buffers. What does not: what is in them.
 
-Buffers are reused, since a new one costs as much time (page faults) as hashing its bytes. Whoever finds the
-budget spent waits, and by waiting does not read its socket: back-pressure reaches the client by TCP.
+Buffers are reused, since a new one costs as much time (page faults) as hashing its bytes. They are pages of
+their own, so that a store may hand them to the disk as they are. Whoever finds the budget spent waits, and by
+waiting does not read its socket: back-pressure reaches the client by TCP.
 """
 
 from __future__ import annotations
 
 import asyncio
+import mmap
 from collections import deque
 from pathlib import Path
 
@@ -27,7 +29,7 @@ class Buffers:
         self._budget = budget
         self._lent = 0
         self._kept = 0
-        self._free: dict[int, list[bytearray]] = {}
+        self._free: dict[int, list[memoryview]] = {}
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
     @property
@@ -35,7 +37,7 @@ class Buffers:
         """Return the bytes that are out."""
         return self._lent
 
-    async def take(self, size: int) -> bytearray:
+    async def take(self, size: int) -> memoryview:
         """Return a buffer of exactly that size; its contents are arbitrary."""
         if self._waiting or not self._fits(size):
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -49,9 +51,9 @@ class Buffers:
                 raise
         else:
             self._lent += size
-        return self._reused(size) or bytearray(size)
+        return self._reused(size) or _pages(size)
 
-    def give(self, buffer: bytearray) -> None:
+    def give(self, buffer: memoryview) -> None:
         """Take a buffer back; nobody may look at it any more."""
         size = len(buffer)
         self._lent -= size
@@ -76,7 +78,7 @@ class Buffers:
             self._lent += size
             turn.set_result(None)
 
-    def _reused(self, size: int) -> bytearray | None:
+    def _reused(self, size: int) -> memoryview | None:
         kept = self._free.get(size)
         buffer = kept.pop() if kept else None
         if buffer is not None:
@@ -86,6 +88,11 @@ class Buffers:
                 self._free[other].pop()
                 self._kept -= other
         return buffer
+
+
+def _pages(size: int) -> memoryview:
+    """Return fresh memory that begins at a page; it goes back to the system with its last view."""
+    return memoryview(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))[:size]
 
 
 def default_budget() -> int:

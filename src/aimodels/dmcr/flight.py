@@ -75,7 +75,7 @@ class Flight:
         """Return how many bytes the journaled parts hold."""
         return sum(part.size for part in self.session.parts)
 
-    async def send(self, number: int, buffer: bytearray) -> None:
+    async def send(self, number: int, buffer: memoryview) -> None:
         """Send a full buffer off; returns when it may, which waits for the parts before it."""
         if self._slots is None:
             self._slots = asyncio.Semaphore(parts.window(len(buffer)))
@@ -127,11 +127,11 @@ class Flight:
         """Go back to the last whole part, since the bytes after it are not there any more."""
         await self._swap(replace(self.session, tail=None, offset=self.whole))
 
-    async def _fly(self, number: int, buffer: bytearray, slots: asyncio.Semaphore) -> None:
+    async def _fly(self, number: int, buffer: memoryview, slots: asyncio.Semaphore) -> None:
         """Take one part the whole way; what goes wrong is kept for the writer."""
         try:
             hashed, stored = await asyncio.gather(
-                self._hash_part(buffer), self._store(number, memoryview(buffer)), return_exceptions=True
+                self._hash_part(buffer), self._store(number, buffer), return_exceptions=True
             )
             self._engine.buffers.give(buffer)
             self._ready[number] = (_good(stored), _good(hashed))
@@ -141,11 +141,11 @@ class Flight:
         finally:
             slots.release()
 
-    async def _hash_part(self, buffer: bytearray) -> HashState | None:
+    async def _hash_part(self, buffer: memoryview) -> HashState | None:
         async with self._hashing:
             if self._hash is None:
                 return None
-            await self._in_thread(self._hash, memoryview(buffer))
+            await self._in_thread(self._hash, buffer)
             return self._hash.state()
 
     async def _in_thread(self, running: hashing.RunningHash, view: memoryview) -> None:

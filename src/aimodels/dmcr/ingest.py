@@ -46,7 +46,7 @@ class Ingest:
         self._whole = self.flight.whole
         self._ended = _ended(upload.session)
         self.tailed = upload.session.tail is not None
-        self._buffer: bytearray | None = None
+        self._buffer: memoryview | None = None
         self._fill = 0
 
     @property
@@ -67,7 +67,7 @@ class Ingest:
     @property
     def rest(self) -> memoryview:
         """Return the bytes that fill no part yet."""
-        return memoryview(self._buffer)[: self._fill] if self._buffer is not None else memoryview(b"")
+        return self._buffer[: self._fill] if self._buffer is not None else memoryview(b"")
 
     async def start(self) -> None:
         """Bring the tail back; 416 when it is not the one that the session names."""
@@ -131,17 +131,16 @@ class Ingest:
             self._engine.buffers.give(self._buffer)
             self._buffer = None
 
-    def _copy(self, buffer: bytearray, piece: memoryview) -> None:
-        """Append to the buffer, by a view of it: a bytearray copies what is assigned to it twice."""
+    def _copy(self, buffer: memoryview, piece: memoryview) -> None:
         end = self._fill + len(piece)
-        memoryview(buffer)[self._fill : end] = piece
+        buffer[self._fill : end] = piece
         self._fill = end
 
     def _check(self) -> None:
         if self.flight.failure is not None:
             raise self.flight.failure
 
-    async def _take_buffer(self, announced: int) -> bytearray:
+    async def _take_buffer(self, announced: int) -> memoryview:
         size = parts.part_size(self.session.plan, self._number)
         if size is None:
             raise Invalid(
