@@ -1,4 +1,4 @@
-"""The module removed by Helm with its hooks: what stays, what nothing holds up, what a new installation finds."""
+"""The module removed by Helm with its hooks: what stays, what nothing holds up, what comes back."""
 
 from __future__ import annotations
 
