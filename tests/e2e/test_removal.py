@@ -38,12 +38,11 @@ def test_removed_and_installed_again(
     target, file, other = platform.target, tmp_path / "kept.gguf", f"{tenant}-other"
     target.kubectl("create", "namespace", other)
     file.write_bytes(gguf_bytes(size=MIB))
-    for namespace in (tenant, other):
-        order(platform, namespace, "kept")
-        upload = aictl_upload(platform, namespace, "kept", file)
-        told, _ = upload.communicate(timeout=120)
-        assert upload.returncode == 0, told
     order(platform, other, "waiting")
+    order(platform, tenant, "kept")
+    upload = aictl_upload(platform, tenant, "kept", file)
+    told, _ = upload.communicate(timeout=120)
+    assert upload.returncode == 0, told
     target.kubectl("apply", "-f", "-", stdin=json.dumps(_reader(tenant)))
     target.kubectl("-n", tenant, "rollout", "status", "deployment/reader", "--timeout=120s")
 
