@@ -148,7 +148,7 @@ async def test_asked_to_stop_it_stops_at_once_and_is_continued(dmcr: Dmcr, tmp_p
         process = await copy.begin(gate.url)
         await gate.reached.wait()
         process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             assert await process.wait() == Exit.TRANSIENT
     assert await copy.run(dmcr.url) == Exit.DONE
     assert copy.files() == {"model.gguf": body}
