@@ -7,8 +7,6 @@ runs after one that warms the page cache. The library reads the same header in t
 it takes up to a thousand times longer. The ratio is of processor time, which other work disturbs least.
 """
 
-# ruff: noqa: T201 - it prints a table
-
 from __future__ import annotations
 
 import json
