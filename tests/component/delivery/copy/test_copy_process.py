@@ -120,6 +120,16 @@ class Copy:
         return sum(path.stat().st_size for path in self.target.glob(".ai-models-copy/*.part"))
 
 
+async def in_the_middle(gate: Gate, process: asyncio.subprocess.Process) -> None:
+    """Return when the gate has closed; an attempt that ended before it fails the test."""
+    waiting = [asyncio.create_task(gate.reached.wait()), asyncio.create_task(process.wait())]
+    async with asyncio.timeout(60):
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    for task in waiting:
+        task.cancel()
+    assert gate.reached.is_set(), f"the attempt ended with {process.returncode}"
+
+
 async def test_killed_in_the_middle_of_a_file_it_reads_only_the_rest(dmcr: Dmcr, tmp_path: Path) -> None:
     body = os.urandom(80 * MIB + 12_345)
     copy = Copy(tmp_path, await publish(dmcr, {"model.gguf": body}, {"config.json": b"{}"}))
@@ -129,7 +139,7 @@ async def test_killed_in_the_middle_of_a_file_it_reads_only_the_rest(dmcr: Dmcr,
 
     async with Gate(dmcr.port, 56 * MIB) as gate:
         process = await copy.begin(gate.url)
-        await gate.reached.wait()
+        await in_the_middle(gate, process)
         await eventually(written)
         process.send_signal(signal.SIGKILL)
         await process.wait()
@@ -146,7 +156,7 @@ async def test_asked_to_stop_it_stops_at_once_and_is_continued(dmcr: Dmcr, tmp_p
     copy = Copy(tmp_path, await publish(dmcr, {"model.gguf": body}))
     async with Gate(dmcr.port, 8 * MIB) as gate:
         process = await copy.begin(gate.url)
-        await gate.reached.wait()
+        await in_the_middle(gate, process)
         process.send_signal(signal.SIGTERM)
         async with asyncio.timeout(30):
             assert await process.wait() == Exit.TRANSIENT
@@ -159,7 +169,7 @@ async def test_registry_killed_in_the_middle_costs_no_attempt(dmcr: Dmcr, tmp_pa
     copy = Copy(tmp_path, await publish(dmcr, {"model.gguf": body}))
     async with Gate(dmcr.port, 16 * MIB) as gate:
         process = await copy.begin(gate.url)
-        await gate.reached.wait()
+        await in_the_middle(gate, process)
         await dmcr.kill()
         await dmcr.start()
         gate.open()
