@@ -16,39 +16,49 @@ _AHEAD = 8 << 20
 
 
 class PieceReader:
-    """Reads a range of an open file into one buffer that is used again for every piece."""
+    """Reads a range of an open file, every piece into bytes of its own: a server sends them as they are."""
 
     def __init__(self, descriptor: int, key: str, start: int, length: int, chunk: int) -> None:
         self._descriptor = descriptor
         self._key = key
         self._offset = start
         self._end = start + length
-        self._buffer = memoryview(bytearray(max(1, min(chunk, length))))
+        self._chunk = chunk
+        self._probe = [bytearray(1)]
 
     async def pieces(
-        self, run: Callable[[Callable[[], None]], Awaitable[None]]
+        self, run: Callable[[Callable[[], bytes]], Awaitable[bytes]]
     ) -> AsyncGenerator[memoryview, None]:
         """Yield the range; ``run`` executes in a thread what may block."""
         while self._offset < self._end:
-            piece = self._buffer[: min(len(self._buffer), self._end - self._offset)]
-            got = self._from_cache(piece)
-            if got < len(piece):
-                await run(partial(self._from_disk, piece[got:], self._offset + got))
-            self._offset += len(piece)
-            yield piece
+            size = min(self._chunk, self._end - self._offset)
+            read = partial(self._read, size, self._offset)
+            piece = read() if self._cached(size) else await run(partial(self._ahead, read))
+            self._offset += size
+            yield memoryview(piece)
 
-    def _from_cache(self, piece: memoryview) -> int:
-        """Take what needs no waiting; whatever is wrong is found and named by reading from the disk."""
+    def _cached(self, size: int) -> bool:
+        """Tell by both ends of a piece whether it needs no waiting; whatever is wrong is found by reading."""
         try:
-            return os.preadv(self._descriptor, [piece], self._offset, os.RWF_NOWAIT)
+            return all(
+                os.preadv(self._descriptor, self._probe, offset, os.RWF_NOWAIT)
+                for offset in (self._offset, self._offset + size - 1)
+            )
         except OSError:
-            return 0
+            return False
 
-    def _from_disk(self, piece: memoryview, offset: int) -> None:
+    def _ahead(self, read: Callable[[], bytes]) -> bytes:
+        """Ask the disk for what follows as well, then read."""
         with named_errors(f"reading {self._key}"):
-            os.posix_fadvise(self._descriptor, offset, len(piece) + _AHEAD, os.POSIX_FADV_WILLNEED)
-            while piece:
-                got = os.preadv(self._descriptor, [piece], offset)
-                if not got:
+            os.posix_fadvise(self._descriptor, self._offset, self._chunk + _AHEAD, os.POSIX_FADV_WILLNEED)
+        return read()
+
+    def _read(self, size: int, offset: int) -> bytes:
+        with named_errors(f"reading {self._key}"):
+            piece = os.pread(self._descriptor, size, offset)
+            while len(piece) < size:
+                more = os.pread(self._descriptor, size - len(piece), offset + len(piece))
+                if not more:
                     raise ObjectDamaged(f"the file of {self._key} is shorter than it was")
-                piece, offset = piece[got:], offset + got
+                piece += more
+        return piece
