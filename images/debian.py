@@ -5,7 +5,6 @@ Packages come from the machine's own package sources, so that the image has the 
 
 from __future__ import annotations
 
-import compileall
 import shutil
 import subprocess
 import sys
@@ -13,7 +12,6 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from py_compile import PycInvalidationMode
 from typing import TYPE_CHECKING
 
 from devcluster import cache
@@ -33,7 +31,7 @@ USER = 64535
 PASSWD = f"root:x:0:0:root:/root:/bin/sh\nai-models:x:{USER}:{USER}:ai-models:/tmp:/bin/sh\n"
 GROUP = f"root:x:0:\nai-models:x:{USER}:\n"
 SHELL_COMMANDS = ("sh", "ls", "cat", "sleep", "id", "env", "ps", "df", "du", "sha256sum", "wget", "tar")
-FORMAT = "1"
+FORMAT = "2"
 
 
 @dataclass(frozen=True)
@@ -66,13 +64,14 @@ def base() -> Base:
 def compile_python(folder: Path, python: str) -> None:
     """Compile to bytecode that is valid whatever the files' times: a container cannot write its own.
 
-    This interpreter can do it for an image with the same Python only; others start a little slower.
+    Only the interpreter of the same version can do it; with another one, containers start a little slower.
+    It runs as a process of its own, since bytecode depends on what the compiling process has in memory.
     """
     if python != f"{sys.version_info.major}.{sys.version_info.minor}":
         return
-    mode = PycInvalidationMode.UNCHECKED_HASH
-    compileall.compile_dir(
-        folder, quiet=2, invalidation_mode=mode, stripdir=str(folder), prependdir="/", workers=0
+    options = ("-q", "--invalidation-mode", "unchecked-hash", "-s", str(folder), "-p", "/", "-j", "0")
+    subprocess.run(
+        [sys.executable, "-I", "-m", "compileall", *options, str(folder)], capture_output=True, check=False
     )
 
 

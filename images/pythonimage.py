@@ -18,7 +18,7 @@ from images.errors import ImageError
 WHEELS_DIR = "/opt/wheels"
 NOT_SHIPPED = ("__pycache__", "*.pyc", "*.egg-info")
 TAG_LENGTH = 12
-FORMAT = "1"
+FORMAT = "2"
 
 
 def wheels_layer(base: Base, lock: Path) -> Layer:

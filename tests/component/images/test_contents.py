@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 import tarfile
 import tempfile
 from contextlib import contextmanager
@@ -66,6 +67,13 @@ def _run(root: Path, config: dict[str, Any], *arguments: str) -> subprocess.Comp
     ]
     environment = dict(word.split("=", 1) for word in config["Env"])
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+
+
+def test_the_same_sources_make_the_same_image_whichever_program_builds(tmp_path: Path) -> None:
+    here = builds.build("ai-models", tmp_path / "here.tar", tmp_path)
+    command = [sys.executable, "-m", "images", "build", "ai-models", "--output", str(tmp_path / "there.tar")]
+    there = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    assert there.stdout.strip() == here
 
 
 def test_every_process_finds_all_that_it_imports() -> None:
