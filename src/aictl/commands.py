@@ -20,6 +20,7 @@ from aictl.prefixes import Prefixes
 from aictl.sending import Progress
 from aictl.show import Show, table
 from aimodels.api.model import MODULE_NAMESPACE, RETRY_ANNOTATION, ClusterModel, Model
+from aimodels.api.reasons import Phase
 from kubekit.errors import KubeError
 from modelkit import names, sizes
 from modelkit.errors import NotAModel
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 _cluster = click.option("--cluster", is_flag=True, help="A ClusterModel, for every namespace.")
 _INTERRUPTED = 130
+#: phases of which the command speaks itself
+_UNSAID = {"", Phase.WAIT_FOR_UPLOAD, Phase.READY}
 _json = click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 _timeout = click.option(
     "--timeout",
@@ -141,16 +144,18 @@ async def _ready(show: Show, at: Session, kind: type[AnyModel], name: str, withi
 
 
 def _phases(show: Show) -> Callable[[AnyModel], None]:
-    """Return a call that says every new phase and reason once, and how far the work is."""
-    last = ""
+    """Return a call that says every new phase and reason once, how far it is, and what is in its way."""
+    last = ("", "")
 
     def seen(model: AnyModel) -> None:
         nonlocal last
         phase, reason = words.phase(model), words.reason(model)
-        now = f"{phase}  {reason}" if reason and reason != phase else phase
-        if now and now != last:
-            show.note("  ".join(part for part in (now, words.progress(model)) if part))
-            last = now
+        if phase in _UNSAID or (phase, reason) == last:
+            return
+        last = phase, reason
+        show.note("  ".join(part for part in (phase, reason, words.progress(model)) if part))
+        if words.passes_by_itself(reason):
+            show.note(words.message(model))
 
     return seen
 

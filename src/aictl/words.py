@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from aimodels.api import meanings
 from modelkit import sizes
 
 if TYPE_CHECKING:
@@ -82,6 +83,11 @@ def message(model: AnyModel) -> str:
     conditions = model.status.conditions if model.status else ()
     first = next((one for one in conditions if one.status != "True" and one.message), None)
     return first.message if first else ""
+
+
+def passes_by_itself(reason: str) -> bool:
+    """Tell whether a reason names an obstacle that is waited out."""
+    return any(word == reason and meaning.recovers is True for word, meaning in meanings.MODEL.items())
 
 
 def progress(model: AnyModel) -> str:

@@ -200,6 +200,9 @@ async def test_waiting_ends_with_the_time_or_with_ready(
     ended = await _aictl(control_plane, "wait", "slow", "-n", namespace, "--timeout", "0")
     assert ended.code == 5
     assert "Publishing  Verifying  50%" in ended.err
+    await catalogue.tell("Pending", "StorageUnavailable", "The registry does not answer.")
+    ended = await _aictl(control_plane, "wait", "slow", "-n", namespace, "--timeout", "0")
+    assert "Pending  StorageUnavailable  50%\nThe registry does not answer.\n" in ended.err
     await _ready(catalogue, b"slow")
     ended = await _aictl(control_plane, "wait", "slow", "-n", namespace)
     assert (ended.code, ended.out) == (0, f"Model {namespace}/slow is Ready\n")

@@ -109,6 +109,11 @@ def test_the_message_is_that_of_the_first_condition_that_does_not_hold() -> None
     assert words.reason(model) == "PublicationFailed"
 
 
+def test_an_obstacle_is_told_from_the_way_and_from_the_end() -> None:
+    obstacles = ("StorageUnavailable", "Stalled", "Packaging", "PublicationFailed", "")
+    assert [words.passes_by_itself(reason) for reason in obstacles] == [True, True, False, False, False]
+
+
 def test_progress_leaves_out_what_is_unknown() -> None:
     transfer = {"stage": "Uploading", "bytes": 1 << 20, "totalBytes": 4 << 20, "bytesPerSecond": 2 << 20}
     assert words.progress(_model(progress="25%", transfer=transfer)) == "25%, 1.0 MiB of 4.0 MiB, 2.0 MiB/s"

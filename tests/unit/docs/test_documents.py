@@ -9,6 +9,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import click
+import jsonschema
 import msgspec
 import pytest
 import yaml
@@ -155,9 +156,21 @@ def test_manifests_are_of_kinds_and_fields_that_exist(document: Document) -> Non
                 assert set(manifest["spec"]["source"]) <= set(source["properties"])
 
 
+def test_the_module_s_settings_in_examples_fit_its_schema() -> None:
+    schema = yaml.safe_load((CHART / "openapi/config-values.yaml").read_text())
+    blocks = [block for document in DOCUMENTS for block in document.blocks("yaml")]
+    configs = [one for one in map(yaml.safe_load, blocks) if one.get("kind") == "ModuleConfig"]
+    assert configs
+    for config in configs:
+        assert config["metadata"]["name"] == "ai-models"
+        assert config["spec"]["version"] == schema["x-config-version"]
+        jsonschema.validate(config["spec"]["settings"], schema)
+
+
 def _twins() -> list[tuple[Document, Document]]:
     by_name = {document.name: document for document in DOCUMENTS}
     pairs = [("README.md", "README.ru.md")]
+    pairs += [("modules/ai-models/docs/README.md", "modules/ai-models/docs/README.ru.md")]
     pairs += [(name, name.replace("docs/en/", "docs/ru/")) for name in by_name if name.startswith("docs/en/")]
     return [(by_name[english], by_name[russian]) for english, russian in pairs]
 
