@@ -36,3 +36,7 @@ demo-down: setup ## remove all that `make demo` has made
 .PHONY: bench-inspect
 bench-inspect: setup ## aictl inspect: time, memory, ratio to the formats' own libraries
 	@$(PY) tests/bench/inspect_bench.py
+
+.PHONY: bench-dmcr
+bench-dmcr: setup ## DMCR's PUT and GET against docker-registry on the same disk
+	@$(PY) tests/bench/dmcr_bench.py

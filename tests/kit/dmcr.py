@@ -100,10 +100,14 @@ class Dmcr:
             await process.wait()
 
     @property
+    def pid(self) -> int:
+        assert self.process is not None
+        return self.process.pid
+
+    @property
     def resident(self) -> int:
         """Bytes of memory that the process has resident now."""
-        assert self.process is not None
-        with open(f"/proc/{self.process.pid}/statm") as statm:  # noqa: PTH123 - a kernel file
+        with open(f"/proc/{self.pid}/statm") as statm:  # noqa: PTH123 - a kernel file
             return int(statm.read().split()[1]) * 4096
 
     async def counter(self, name: str) -> float:
