@@ -3,13 +3,13 @@
 Helm makes a namespace without labels and cannot change one that is there; so a Job of the chart runs this.
 """
 
-import asyncio
+import sys
 
 import msgspec
 
 from kubekit.client import Client, connect
 from kubekit.resources import Namespace
-from opskit import logging, settings
+from opskit import logging, process, settings
 
 LEVEL = "restricted"
 
@@ -38,4 +38,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    sys.exit(process.run(main))

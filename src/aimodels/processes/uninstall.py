@@ -11,10 +11,10 @@ from collections.abc import Sequence
 import msgspec
 
 from kubekit.client import Client, connect
-from kubekit.errors import Invalid, NotFound
+from kubekit.errors import Conflict, NotFound
 from kubekit.finalizer import remove_finalizer
 from kubekit.resources import Deployment, Job, PersistentVolumeClaim, Pod, Resource, resource
-from opskit import logging, settings
+from opskit import logging, process, settings
 
 OURS = "ai.deckhouse.io/"
 MODULE = "module=ai-models"
@@ -96,7 +96,7 @@ async def _release_one(client: Client, kind: type[MarkedModel | MarkedClusterMod
     while now and (mine := next((name for name in now.metadata.finalizers if name.startswith(OURS)), None)):
         try:
             await remove_finalizer(client, now, mine)
-        except Invalid:
+        except Conflict:
             logging.logger(__name__).info("changed meanwhile, read again", object=about.metadata.name)
         now = await client.find(kind, about.metadata.name, about.metadata.namespace or None)
 
@@ -136,4 +136,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    sys.exit(process.run(main))
