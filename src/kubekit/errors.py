@@ -164,7 +164,7 @@ def api_error(code: int, body: bytes | msgspec.Raw, *, retry_after: str | None =
     try:
         status = msgspec.json.decode(body, type=Status)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        status = Status(message=bytes(body[:_LONGEST_MESSAGE]).decode(errors="replace"))
+        status = Status(message=bytes(body)[:_LONGEST_MESSAGE].decode(errors="replace"))
     code = status.code or code
     reason = status.reason
     kind = _BY_CODE.get(code) or (ServerError if code >= 500 or not code else ApiError)  # noqa: PLR2004

@@ -115,6 +115,11 @@ def test_quota_and_terminating_namespaces_are_told_apart() -> None:
     assert (ending.quota_exceeded, ending.namespace_terminating) == (False, True)
 
 
+def test_an_error_of_a_watch_that_is_no_status_is_still_an_error() -> None:
+    with pytest.raises(ServerError, match="no more"):
+        decode_event(encoded({"type": "ERROR", "object": "no more"}), ConfigMap)
+
+
 @given(st.binary(max_size=200), st.integers(400, 599))
 def test_any_body_of_an_error_is_borne(body: bytes, code: int) -> None:
     assert api_error(code, body).message is not None
