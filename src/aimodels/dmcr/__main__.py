@@ -100,7 +100,12 @@ async def running(chosen: Settings) -> AsyncIterator[App]:
                 metering=metering,
                 desk=desk,
             )
-            yield App(registry, door, ownership, [*control.routes(), *health.routes()])
+            yield App(
+                registry,
+                door,
+                ownership,
+                [*control.routes(), *health.routes(ready={"store": ownership.unready})],
+            )
     finally:
         tasks[0].cancel()
         await flush_at_end(metering, tasks[1])
