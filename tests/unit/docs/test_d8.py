@@ -18,7 +18,7 @@ SHELL = "/bin:/usr/bin"
 @pytest.fixture
 def path(tmp_path: Path) -> str:
     kubectl = tmp_path / "kubectl"
-    kubectl.write_text('#!/bin/sh\nfor word in "$@"; do echo "<$word>"; done\n')
+    kubectl.write_text('#!/bin/sh\nprintf "<%s>\\n" "$@"\n')
     kubectl.chmod(0o755)
     return f"{tmp_path}:{SHELL}"
 
