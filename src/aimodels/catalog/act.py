@@ -182,11 +182,23 @@ class Actor:
 
     async def _start_publication(self, key: Key, model: AnyModel, attempt: int) -> None:
         metadata = model.metadata
-        client, repository = await self._registry.client(), names.repository(key)
-        transfer = names.publication_transfer(metadata.uid, metadata.generation, attempt)
         manifest = publication_job(self._jobs, key, metadata.uid, metadata.generation, attempt)
         job = manifest["metadata"]["name"]
+        # Before anything is awaited: whoever counts the places meanwhile has to count this one.
         self._slots.begun(metadata.uid, job)
+        try:
+            await self._allow_publication(key, model, attempt)
+            await self._client.create(manifest)
+        except BaseException as error:
+            # No informer will show a Job that was not made; one that is there already is shown, or goes.
+            self._slots.settled(metadata.uid, job)
+            if not isinstance(error, AlreadyExists):
+                raise
+
+    async def _allow_publication(self, key: Key, model: AnyModel, attempt: int) -> None:
+        metadata = model.metadata
+        client, repository = await self._registry.client(), names.repository(key)
+        transfer = names.publication_transfer(metadata.uid, metadata.generation, attempt)
         spec = TransferSpec(
             service_account=f"{self._jobs.namespace}/{SERVICE_ACCOUNT}",
             repository=repository,
@@ -198,16 +210,11 @@ class Actor:
         await client.put_transfer(transfer, spec)
         self._registry.answered()
         self._board.put(transfer, "publication", repository)
-        try:
-            await self._client.create(manifest)
-        except AlreadyExists:
-            return
 
     async def _delete_jobs(self, model: AnyModel) -> None:
         selector = f"{names.UID_LABEL}={model.metadata.uid}"
         for job in await self._client.list(Job, self._jobs.namespace, label_selector=selector):
             await self._applier.delete(Job, self._jobs.namespace, job.metadata.name, uid=job.metadata.uid)
-            self._slots.seen(model.metadata.uid, job.metadata.name)
 
 
 def _manifest(api_version: str, kind: str, name: str, namespace: str, model: AnyModel) -> dict[str, Any]:

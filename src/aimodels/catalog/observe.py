@@ -162,7 +162,6 @@ class Observer:
         if job is None or job.metadata.deleting:
             expected = self._slots.expects(metadata.uid, name)
             return PublicationJob(JobPhase.ACTIVE if expected else JobPhase.ABSENT)
-        self._slots.seen(metadata.uid, name)
         if job.succeeded:
             return PublicationJob(JobPhase.SUCCEEDED)
         if job.failed:

@@ -38,8 +38,8 @@ class Slots:
         """Tell whether the Job was made and has not been shown by the informer yet."""
         return self._begun.get(uid) == job
 
-    def seen(self, uid: str, job: str) -> None:
-        """Note that the informer showed the Job, or its end."""
+    def settled(self, uid: str, job: str) -> None:
+        """Note that the Job need not be expected: the informer showed it, or it was not made after all."""
         if self._begun.get(uid) == job:
             del self._begun[uid]
 

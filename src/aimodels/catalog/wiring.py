@@ -73,7 +73,7 @@ class Catalog:
         )
         self.board = TransferBoard(registry, clock)
         self.board.watch(names.TRANSFERS, needed=self._moving, changed=self._transfers_changed)
-        slots = Slots(settings.most_publications)
+        self._slots = Slots(settings.most_publications)
         client = manager.client
         applier = Applier(client, MANAGER_NAME)
         stores: dict[str, Store[AnyModel]] = {one.store.kind: one.store for one in self._informers}
@@ -81,7 +81,7 @@ class Catalog:
             client,
             registry,
             self.board,
-            slots,
+            self._slots,
             models=stores,
             jobs=self._jobs.store,
             consumers=consumers,
@@ -89,7 +89,7 @@ class Catalog:
             evaluation=settings.evaluation_store,
         )
         actor = Actor(
-            client, applier, registry, self.board, slots, jobs=settings.jobs, uploads=settings.uploads
+            client, applier, registry, self.board, self._slots, jobs=settings.jobs, uploads=settings.uploads
         )
         reporter = Reporter(applier, Recorder(client, MANAGER_NAME))
         reconciler = Reconciler(client, registry, observer, actor, reporter=reporter, clock=clock)
@@ -118,6 +118,8 @@ class Catalog:
     def _job_changed(self, change: Change[Job]) -> Iterable[Key]:
         """A Job concerns its model, and its end everybody who waits for a place."""
         uids = {job.metadata.labels.get(names.UID_LABEL, "") for job in change.sides}
+        for uid in uids:
+            self._slots.settled(uid, change.metadata.name)
         keys = [Key.of(model) for uid in uids for model in self._by_uid(uid)]
         if change.after is None or change.after.succeeded or change.after.failed:
             keys += self._queued()

@@ -14,6 +14,7 @@ from aimodels.catalog.names import Key
 from kubekit.client import connect
 from kubekit.conditions import find
 from kubekit.resources import Job, Namespace, Secret
+from opskit import metrics
 from tests.kit import upload
 from tests.kit.catalog import Cluster, running_catalog
 from tests.kit.controlplane import fresh_namespace
@@ -152,6 +153,37 @@ async def test_a_deleted_secret_is_made_again_with_another_token(cluster: Cluste
     second = await eventually(again)
     assert second.data["token"] != first.data["token"]
     assert second.data["url"] == first.data["url"], "an upload on its way goes on"
+
+
+async def test_a_job_that_goes_slowly_is_followed_by_another_one(
+    cluster: Cluster, namespace: str, registry: RegistryClient
+) -> None:
+    model = await cluster.phase(await cluster.make(Model, UPLOAD), Phase.WAIT_FOR_UPLOAD)
+    await upload.received(registry, names.repository(Key.of(model)), GGUF)
+    job = await cluster.job(await cluster.phase(model, Phase.PUBLISHING))
+    name, held = job.metadata.name, {"metadata": {"finalizers": ["example.com/slow"]}}
+    await cluster.client.patch(Job, name, held, namespace=namespace)
+    refused = _refused_creations()
+
+    await cluster.client.delete(Job, name, namespace)
+
+    async def tried_in_vain() -> bool:
+        return _refused_creations() > refused
+
+    await eventually(tried_in_vain)
+    await cluster.client.patch(Job, name, {"metadata": {"finalizers": None}}, namespace=namespace)
+
+    async def another() -> bool:
+        found = await cluster.client.find(Job, name, namespace)
+        return found is not None and found.metadata.uid != job.metadata.uid
+
+    await eventually(another)
+
+
+def _refused_creations() -> float:
+    """Return how often an object could not be made because there is one of its name."""
+    labels = {"method": "POST", "code": "409"}
+    return metrics.registry().get_sample_value("d8_ai_models_kube_requests_total", labels) or 0.0
 
 
 async def test_a_namespace_can_be_deleted_with_models_in_every_phase(

@@ -58,7 +58,7 @@ def test_a_job_that_was_just_made_counts_before_it_is_seen() -> None:
     assert slots.queue(queued("a"), [queued("x")], [], NOW) == Queue(position=1, free=0)
     assert slots.expects("x", "job-x")
 
-    slots.seen("x", "job-x")
+    slots.settled("x", "job-x")
     assert not slots.expects("x", "job-x")
     assert not slots.queue(queued("a"), [queued("x")], [job("x")], NOW).may_start
 

@@ -28,7 +28,7 @@ class Server:
     async def find(self, *_: object) -> MarkedModel:
         return marked(*self.finalizers)
 
-    async def patch(self, _kind: object, _name: str, operations: list[dict[str, Any]], **_: object) -> None:
+    async def patch(self, _kind: object, _name: str, operations: Any, **_: object) -> None:
         if operations[1]["value"] != self.finalizers:
             raise Invalid(422, "Invalid", "the server rejected our request: test failed")
         self.finalizers = operations[2]["value"]
