@@ -12,7 +12,7 @@ import msgspec
 from aimodels.dmcr import layout
 from aimodels.dmcr.app import App
 from aimodels.dmcr.blobs import WELL_KNOWN
-from aimodels.dmcr.documents import referenced
+from aimodels.dmcr.documents import parse
 from aimodels.dmcr.layout import Pointer, Record, Session
 from aimodels.dmcr.owner import Ownership
 from aimodels.dmcr.principal import OpenDoor, Principal
@@ -174,7 +174,7 @@ class World:
         objects = self.network.bucket._objects
         for digest, entry in record.manifests.items():
             assert entry.key in objects, f"{record.name}: bytes of {digest} are missing"
-            for blob in referenced(objects[entry.key].body):
+            for blob in parse(objects[entry.key].body, entry.media_type).blobs:
                 if blob in WELL_KNOWN:
                     continue
                 pointer = self.pointer(blob)

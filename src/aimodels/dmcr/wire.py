@@ -72,8 +72,10 @@ class Request:
         return int(text)
 
     async def message(self) -> bytes | None:
-        """Return the next bytes of the body, None behind the last; Cut when the client went away."""
+        """Return the next bytes of the body, None behind the last; Cut when the client went away before."""
         if self.finished:
+            if self.length not in (None, self._arrived):
+                raise Cut
             return None
         message = await self.receive()
         if message["type"] != "http.request":
@@ -81,8 +83,6 @@ class Request:
         self.finished = not message.get("more_body", False)
         body: bytes = message.get("body", b"")
         self._arrived += len(body)
-        if self.finished and self.length not in (None, self._arrived):
-            raise Cut
         return body
 
     async def small_body(self, at_most: int, problem: RegistryProblem) -> bytes:
