@@ -99,6 +99,7 @@ class _Granian(GranianServer):
 
     def _read_certificate(self) -> None:
         if self._tls:
+            self._tls.check()  # a worker that cannot use them would end the whole server
             files = (self._tls.certificate, self._tls.key)
             self.build_ssl_context(*files, None, SSLProtocols.tls12, None, [], client_verify=False)
 

@@ -85,5 +85,5 @@ async def _routed_nowhere(_request: Request, error: Exception) -> Response:
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    _LOG.error("request failed", method=request.method, path=request.url.path, exc_info=error)
+    _LOG.error("request failed", method=request.method, path=request.scope["path"], exc_info=error)
     return Problem(500, "InternalError", "the server failed", "try again; its log names the cause").response()

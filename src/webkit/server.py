@@ -11,9 +11,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import h11
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from webkit import tls as tlsfiles
 
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
     from webkit.tls import TlsFiles
 
 BACKLOG = 1024
+#: A request's head has to be whole within so many seconds, and is at most so large.
+HEAD_SECONDS = 15.0
+_HEAD_BYTES = 64 << 10
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -47,7 +52,8 @@ async def serve(
     """Serve by uvicorn until cancelled; ``started`` is told the port once connections are accepted."""
     config = uvicorn.Config(
         app,
-        http="httptools",
+        http=_Protocol,
+        h11_max_incomplete_event_size=_HEAD_BYTES,
         ws="none",
         lifespan="off",
         log_config=None,
@@ -78,6 +84,35 @@ async def serve(
 
 class ServerEnded(Exception):
     """The server stopped without being asked to; the process had better start again."""
+
+
+class _Protocol(H11Protocol):
+    """uvicorn's faster protocol bounds neither the size of a head nor, like this one, its time."""
+
+    _too_late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._watch_head()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._watch_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._unwatch_head()
+
+    def _watch_head(self) -> None:
+        if self.conn.their_state is not h11.IDLE:
+            self._unwatch_head()
+        elif self._too_late is None:
+            self._too_late = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
+
+    def _unwatch_head(self) -> None:
+        if self._too_late:
+            self._too_late.cancel()
+            self._too_late = None
 
 
 class _Uvicorn(uvicorn.Server):

@@ -33,8 +33,13 @@ class TlsFiles:
         self.load_into(context)
         return context
 
+    def check(self) -> None:
+        """Raise OSError, as ``ssl.SSLError`` is one, when certificate and key are not there or no pair."""
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.certificate, self.key)
+
     def load_into(self, context: ssl.SSLContext) -> None:
         """Let a living context present these files from the next handshake on."""
+        self.check()  # failing in the middle would leave the new certificate with the old key
         context.load_cert_chain(self.certificate, self.key)
 
     def paths(self) -> tuple[Path, ...]:
@@ -57,7 +62,7 @@ async def watch(paths: Sequence[Path], reload: Callable[[], None], every: float 
             if found == served:
                 continue
             reload()
-        except (OSError, ssl.SSLError) as error:
+        except OSError as error:
             _LOG.warning("new certificate not usable yet, the old one stays", err=error)
         else:
             served = found

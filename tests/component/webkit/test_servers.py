@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 SERVERS = pytest.mark.parametrize("module", [server, byteserver], ids=["uvicorn", "granian"])
 
 
+WHOLE = b"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\na"
+
+
 class App:
     """Answers with the size of the body; ``arrived`` tells that one has begun."""
 
@@ -154,6 +157,71 @@ async def test_a_new_certificate_is_served_and_requests_at_work_are_finished(
         old_writer.write(b"def")
         assert await finished(old_reader) == b"6"
         old_writer.close()
+
+
+@SERVERS
+async def test_a_key_that_does_not_fit_leaves_the_old_certificate_served(
+    module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tls, "LOOK_EVERY", 0.02)
+    looked = asyncio.Event()
+    monkeypatch.setattr(tls._LOG, "warning", lambda *_, **__: looked.set())
+    ca = trustme.CA()
+    trust = ssl.create_default_context()
+    ca.configure_trust(trust)
+    files = issue(ca, tmp_path, "first.example")
+    async with running(module, App(), files) as (port, _):
+
+        async def is_served() -> None:
+            reader, writer = await asyncio.open_connection("localhost", port, ssl=trust)
+            assert await ask(reader, writer) == b"3"
+            writer.close()
+
+        await is_served()
+        ca.issue_cert("localhost").cert_chain_pems[0].write_to_path(files.certificate)
+        await asyncio.wait_for(looked.wait(), 10)
+        await is_served()
+
+
+@SERVERS
+async def test_a_head_without_end_is_not_kept_in_memory(module: ModuleType) -> None:
+    async with running(module, App()) as (port, _):
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nX: ")
+        sent = 0
+        with contextlib.suppress(ConnectionError):
+            while sent < 64 << 20:
+                writer.write(bytes(b"a" * (1 << 20)))
+                await asyncio.wait_for(writer.drain(), 10)
+                sent += 1 << 20
+        writer.transport.abort()
+    assert sent < 32 << 20  # what the kernel's buffers took is not taken by the server
+
+
+@pytest.mark.parametrize("begun", [b"", b"GET / HTTP/1.1\r\nHo", WHOLE + b"GET / HT"])
+async def test_a_head_that_does_not_come_ends_the_connection(
+    begun: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "HEAD_SECONDS", 0.1)
+    async with running(server, App()) as (port, _):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(begun)
+        with contextlib.suppress(ConnectionError):
+            await asyncio.wait_for(reader.read(), 10)
+        writer.close()
+
+
+async def test_a_slow_body_is_not_a_slow_head(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "HEAD_SECONDS", 0.05)
+    app = App()
+    async with running(server, app) as (port, _):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\na")
+        await app.arrived.wait()
+        await asyncio.sleep(2 * server.HEAD_SECONDS)
+        writer.write(b"bc")
+        assert await finished(reader) == b"3"
+        writer.close()
 
 
 async def test_trust_is_read_again(tmp_path: Path) -> None:
