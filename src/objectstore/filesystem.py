@@ -87,8 +87,7 @@ class FileSystemStore(ObjectStore):
     ) -> AsyncGenerator[memoryview, None]:
         """Yield the range in pieces."""
         with contextlib.ExitStack() as stack:
-            descriptor = await self._threads.run(lambda: stack.enter_context(opened(self._path(key), key)))
-            size = info(descriptor, key).size
+            descriptor, size = await self._threads.run(self._begin_reading, key, stack)
             if start and start >= size:
                 raise InvalidRange(f"{key} has {size} bytes, none from {start} on")
             length = size - start if length is None else min(length, size - start)
@@ -96,6 +95,12 @@ class FileSystemStore(ObjectStore):
             async with contextlib.aclosing(reader.pieces(self._threads.run)) as pieces:
                 async for piece in pieces:
                     yield piece
+
+    def _begin_reading(self, key: str, stack: contextlib.ExitStack) -> tuple[int, int]:
+        """Return the open file, which the stack closes, and the object's size."""
+        with named_errors(f"reading {key}"):
+            descriptor = stack.enter_context(opened(self._path(key), key))
+            return descriptor, info(descriptor, key).size
 
     async def put(
         self,

@@ -24,7 +24,7 @@ from objectstore.port import (
     StoredObject,
     StoreUnavailable,
 )
-from objectstore.s3_client import CONNECTIONS, answered, make_client, named_errors
+from objectstore.s3_client import CONNECTIONS, answered, make_client, named_errors, no_bucket
 from objectstore.s3_read import Window, WindowReader
 from objectstore.threads import Threads
 from opskit.retry import Backoff, retrying
@@ -114,7 +114,7 @@ class S3Store(ObjectStore):
             try:
                 answer = self._client.put_object(**self._at(key), Body=body, **condition)
             except ClientError as error:
-                if condition and answered(error) in {404, 409, 412}:
+                if condition and answered(error) in {404, 409, 412} and not no_bucket(error):
                     raise PreconditionFailed(f"{key} is not as the condition says") from error
                 raise
             return _etag(answer)

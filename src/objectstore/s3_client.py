@@ -136,6 +136,11 @@ def answered(error: ClientError) -> int:
     return error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
 
 
+def no_bucket(error: ClientError) -> bool:
+    """Say whether the bucket itself is missing, which tells nothing about a key."""
+    return error.response.get("Error", {}).get("Code") == "NoSuchBucket"
+
+
 def _named(what: str, error: ClientError) -> ObjectStoreError:
     code = error.response.get("Error", {}).get("Code", "")
     status = answered(error)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from objectstore.filesystem import FileSystemStore
-from objectstore.port import NoSuchKey, PartInfo, PreconditionFailed, StoreFull
+from objectstore.port import NoSuchKey, ObjectStoreError, PartInfo, PreconditionFailed, StoreFull
 from tests.contract.objectstore.test_objectstore_objects import whole
 from tests.kit.eventually import eventually
 
@@ -180,3 +180,12 @@ async def test_a_full_disk_is_named_and_what_was_there_stays(small_disk: Path) -
         assert (await store.get("key")).body == b"new"
     finally:
         await store.close()
+
+
+async def test_what_is_wrong_on_the_disk_is_named_alike_by_every_way_to_read(
+    store: FileSystemStore, tmp_path: Path
+) -> None:
+    (tmp_path / "store/objects/key=").mkdir()
+    for call in (store.get("key"), store.head("key"), whole(store, "key")):
+        with pytest.raises(ObjectStoreError, match="key"):
+            await call

@@ -128,6 +128,12 @@ async def test_a_lost_race_is_a_failed_precondition(
     assert service.seen[0].headers["If-Match"] == '"e"'
 
 
+async def test_a_missing_bucket_is_no_lost_race(service: Service, store: S3Store) -> None:
+    service.tell(lambda _: error(404, "NoSuchBucket"))
+    with pytest.raises(StoreDenied):
+        await store.put("key", b"body", if_match="e")
+
+
 @pytest.mark.parametrize(
     ("body", "kind"),
     [
