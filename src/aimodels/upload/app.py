@@ -181,12 +181,12 @@ def _standing(standing: Standing) -> Response:
 
 def file_name(request: Request) -> str | None:
     """Return the file's name as the client gave it, by query, header or disposition; Problem 400 if bad."""
-    given = request.query_params.get("filename") or request.headers.get("x-upload-filename")
+    if given := request.query_params.get("filename"):
+        return checked_name(given)
+    given = request.headers.get("x-upload-filename")
     if not given and (match := _DISPOSITION.search(request.headers.get("content-disposition", ""))):
         given = match[1]
-    if not given:
-        return None
-    return checked_name(unquote(given))
+    return checked_name(unquote(given)) if given else None
 
 
 def content_length(request: Request) -> int | None:

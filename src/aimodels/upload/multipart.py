@@ -122,8 +122,9 @@ class Multipart:
     async def offset(self, access: Access) -> int:
         """Return how much is here, taking the upload over if nobody here writes to it."""
         state = self.state(access.session)
-        if state.upload is None:
-            await self._open(access, state)
+        async with state.turn:
+            if state.upload is None and not state.busy:
+                await self._open(access, state)
         return state.offset
 
     def taken_over(self, session: str) -> None:

@@ -158,19 +158,19 @@ class MultipartRoutes:
         }
 
     def _signed(self, access: Access, number: int) -> str:
-        until = int(self._clock.now().timestamp()) + PART_URL_SECONDS
+        until = str(int(self._clock.now().timestamp()) + PART_URL_SECONDS)
         return f"until={until}&signature={_signature(access, number, until)}"
 
     def check_signature(self, request: Request, access: Access, number: int) -> None:
         """Refuse a part's URL that was not given out here, or is too old."""
         until, shown = request.query_params.get("until", ""), request.query_params.get("signature", "")
-        if not until.isdecimal() or int(until) < self._clock.now().timestamp():
+        if not hmac.compare_digest(shown.encode(), _signature(access, number, until).encode()):
             raise unauthorized()
-        if not hmac.compare_digest(shown.encode(), _signature(access, number, int(until)).encode()):
+        if int(until) < self._clock.now().timestamp():
             raise unauthorized()
 
 
-def _signature(access: Access, number: int, until: int) -> str:
+def _signature(access: Access, number: int, until: str) -> str:
     said = f"{access.session}\n{number}\n{until}".encode()
     return hmac.new(access.token_hash.encode(), said, hashlib.sha256).hexdigest()
 
@@ -187,5 +187,5 @@ async def _body(request: Request, kind: type[T]) -> T:
     raw = await limits.read_body(request, _MOST_BODY)
     try:
         return msgspec.json.decode(raw, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise invalid(f"the body is not what this call takes: {error}", "see the documentation") from error

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from aimodels.upload.refusals import Reason, already_received, invalid, offset_mismatch
-from modelio.registry import MANIFEST_MEDIA_TYPE, NotFound, RegistryUnavailable
+from modelio.registry import MANIFEST_MEDIA_TYPE, NotFound, RegistryUnavailable, WrongLength
 from modelkit import modelpack
 from modelkit.errors import NotAModel, NotServed
 from modelkit.formats import detect
@@ -133,7 +133,13 @@ class Receiver:
     async def pour(self, access: Access, upload: UploadSession, body: Body, length: int | None) -> int:
         """Send a body's bytes to the registry and return the new offset; BodyCut when it ends early."""
         with self._reading(access.session, body, upload):
-            return await upload.send(_counted(body), length=length)
+            try:
+                return await upload.send(_counted(body), length=length)
+            except WrongLength as error:
+                raise invalid(
+                    "the body is longer or shorter than the headers say",
+                    "ask for Upload-Offset by HEAD and continue there",
+                ) from error
 
     async def check(self, filename: str | None, body: Body) -> None:
         """Refuse as soon as the first bytes show that this is no model; nothing of the upload is touched."""

@@ -3,6 +3,7 @@
 ``RegistryClient`` is the whole surface; errors are ``modelio.registry.errors``.
 """
 
+from modelio.registry.body import WrongLength
 from modelio.registry.client import MANIFEST_MEDIA_TYPE, Manifest, RegistryClient
 from modelio.registry.direct import DirectReads
 from modelio.registry.errors import (
@@ -55,4 +56,5 @@ __all__ = [
     "TransferSpec",
     "TransferStalled",
     "UploadSession",
+    "WrongLength",
 ]

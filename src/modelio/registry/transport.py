@@ -202,7 +202,7 @@ class Transport:
         return target
 
     async def _refuse(self, method: str, response: aiohttp.ClientResponse, grant: str | None) -> None:
-        body = await response.content.read(4096)
+        body = await _up_to(response, 4096)
         error = from_answer(
             method, response.url.path, response.status, body, response.headers.get("Retry-After")
         )
@@ -270,13 +270,21 @@ def _same_origin(one: URL, other: URL) -> bool:
 
 
 async def _whole(response: aiohttp.ClientResponse, most: int) -> bytes:
+    body = await _up_to(response, most + 1)
+    if len(body) > most:
+        response.close()
+        raise ProtocolViolation(f"{response.url.path} answered with more than {most} bytes")
+    return body
+
+
+async def _up_to(response: aiohttp.ClientResponse, most: int) -> bytes:
+    """Return the body as far as ``most``, however many pieces it comes in."""
     body = bytearray()
     async for piece in response.content.iter_any():
         body += piece
-        if len(body) > most:
-            response.close()
-            raise ProtocolViolation(f"{response.url.path} answered with more than {most} bytes")
-    return bytes(body)
+        if len(body) >= most:
+            break
+    return bytes(body[:most])
 
 
 def _lost(method: str, url: URL, error: Exception) -> RegistryUnavailable:

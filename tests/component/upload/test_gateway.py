@@ -141,6 +141,21 @@ async def test_a_body_without_length_is_taken(world: World) -> None:
     assert (answer.status, answer.json()["digest"]) == (201, digest_of(content))
 
 
+@pytest.mark.parametrize("length", [900, 1100])
+async def test_a_body_of_another_length_than_its_range_is_refused(world: World, length: int) -> None:
+    path, ticket = world.file("piece", gguf(length)), await world.allow()
+    spoken = ("-H", "Content-Range: bytes 0-999/5000", "-H", "Transfer-Encoding: chunked")
+    answer = await world.curl(ticket, *spoken, "-T", str(path))
+    assert (answer.status, answer.json()["reason"]) == (400, "InvalidRequest")
+
+
+async def test_a_percent_sign_in_a_name_stays(world: World) -> None:
+    path, ticket = world.file("x.gguf", gguf(1000)), await world.allow()
+    assert (await world.curl(ticket, "-T", str(path), query="?filename=a%2520b.gguf")).status == 201
+    layer = msgspec.json.decode((await world.received(ticket)).body)["layers"][0]
+    assert layer["annotations"] == {"org.cncf.model.filepath": "a%20b.gguf"}
+
+
 async def test_once_received_nothing_more_is_taken(world: World) -> None:
     path, ticket = world.file("model.gguf", gguf(1000)), await world.allow()
     assert (await world.curl(ticket, "-T", str(path))).status == 201

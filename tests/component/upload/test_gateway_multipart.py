@@ -110,6 +110,20 @@ async def test_a_part_sent_again_changes_nothing(world: World) -> None:
     )
 
 
+async def test_asking_how_far_it_is_disturbs_no_part_on_its_way(world: World) -> None:
+    client = Client(world, await world.allow(), gguf(PART))
+    await client.announce()
+    path = world.file("only", client.content)
+    sending = await world.start_curl(client.ticket, "--limit-rate", "2M", "-T", str(path), path="/parts/1")
+    await world.until_received(MIB)
+
+    status, again = await world.curl(client.ticket), await client.announce()
+    sent = await world.answer(sending)
+
+    assert (status.status, again.status, sent.status) == (200, 200, 200)
+    assert (await client.complete({1: sent.headers["etag"]})).status == 201
+
+
 async def test_completing_needs_every_part(world: World) -> None:
     client = Client(world, await world.allow(), gguf(2 * PART))
     await client.announce()
@@ -138,6 +152,8 @@ async def test_urls_of_parts_are_for_one_part_of_one_session(world: World) -> No
         401,
         401,
     ]
+    strange = f"{url.partition('?')[0]}?until={'9' * 5000}&signature=x"
+    assert (await client.put(1, strange))[0] == 401
     assert (await client.put(1, url))[0] == 200
 
 

@@ -257,7 +257,9 @@ async def test_a_parts_url_lasts_a_quarter_of_an_hour(world: World) -> None:
     assert (await world.call("PUT", url[url.index("/parts/") :], GGUF, headers={})).status == 200
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"fileName": 3}', b"\xff", b"{}" + b" " * (3 << 20)])
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[]", b'{"fileName": 3}', b"\xff", b"{}" + b" " * (3 << 20), b'{"x":' + b"[" * 9999]
+)
 async def test_bodies_that_are_no_requests(world: World, body: bytes) -> None:
     answer = await world.call("POST", "/probe", body)
     assert answer.status == (413 if len(body) > 1 << 20 else 400)
