@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from aimodels.dmcr.swaps import Held
 
 LOOK_EVERY = 30.0
+#: until the first answer of the store nothing can be written: ask again soon
+_ASK_EVERY = 2.0
 _READ_ONLY = metrics.gauge("dmcr_read_only", "1 while the bucket belongs to another installation.")
 _log = logger(__name__)
 
@@ -56,7 +58,7 @@ class Ownership:
     async def run(self) -> None:
         """Look again and again, for ever."""
         while True:
-            await self._swaps.clock.sleep(LOOK_EVERY)
+            await self._swaps.clock.sleep(LOOK_EVERY if self._read else _ASK_EVERY)
             await self.look()
 
     async def _trouble(self) -> str | None:
