@@ -5,14 +5,13 @@ What belongs here: the writes. What does not: which ones (``decide``).
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import secrets
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from aimodels.api.model import FINALIZER
 from aimodels.catalog import names, state
+from aimodels.catalog.handout import GATEWAY, TOKEN
 from aimodels.catalog.job import SERVICE_ACCOUNT, publication_job
 from aimodels.catalog.observe import owned
 from aimodels.catalog.verify import received_file
@@ -22,9 +21,8 @@ from kubekit.resources import Job, Role, Secret
 from modelio.registry import TransferSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from aimodels.api.model import AnyModel
+    from aimodels.catalog.handout import Handout
     from aimodels.catalog.job import JobSettings
     from aimodels.catalog.names import Key
     from aimodels.catalog.registry import Registry
@@ -33,19 +31,8 @@ if TYPE_CHECKING:
     from kubekit.apply import Applier
     from kubekit.client import Client
 
-GATEWAY = "ai-models-upload-gateway"
-_GATEWAY_PORT = 8443
-_UPLOAD_PATH = "/v1/upload/"
 _TOKEN_BYTES = 32
 _SERIAL_BYTES = 5
-
-
-@dataclass(frozen=True)
-class UploadSettings:
-    """How users reach the gateway; ``trust`` is the bundle that its certificate is checked with."""
-
-    public_url: str
-    trust: Callable[[], bytes]
 
 
 class Actor:
@@ -60,7 +47,7 @@ class Actor:
         slots: Slots,
         *,
         jobs: JobSettings,
-        uploads: UploadSettings,
+        handout: Handout,
     ) -> None:
         self._client = client
         self._applier = applier
@@ -68,7 +55,7 @@ class Actor:
         self._board = board
         self._slots = slots
         self._jobs = jobs
-        self._uploads = uploads
+        self._handout = handout
 
     async def act(self, key: Key, model: AnyModel, action: state.Action) -> None:
         """Carry one action out."""
@@ -79,6 +66,8 @@ class Actor:
                 await remove_finalizer(self._client, model, FINALIZER)
             case state.IssueUpload(transfer):
                 await self._issue_upload(key, model, transfer)
+            case state.RefreshUpload():
+                await self._refresh_upload(key, model)
             case state.WithdrawUpload():
                 await self._withdraw_upload(key, model)
             case state.StartPublication(attempt):
@@ -110,69 +99,52 @@ class Actor:
         self._board.revoked(transfer)
 
     async def _issue_upload(self, key: Key, model: AnyModel, standing: str | None) -> None:
-        namespace = names.upload_namespace(key, self._jobs.namespace)
-        await self._refuse_foreign_secret(key, model, namespace)
+        await self._clear_secret(key, model, keep=standing is not None)
         metadata = model.metadata
         transfer = standing or names.upload_transfer(
             metadata.uid, metadata.generation, secrets.token_hex(_SERIAL_BYTES)
         )
-        token = secrets.token_urlsafe(_TOKEN_BYTES)
+        token = secrets.token_urlsafe(_TOKEN_BYTES).encode()
         # The Secret comes first: a transfer that nobody has the token of would be open for nothing.
-        await self._applier.apply(self._secret(key, model, namespace, transfer, token))
-        await self._applier.apply(self._role(key, model, namespace))
+        await self._applier.apply(self._handout.secret(key, model, transfer, token))
+        await self._applier.apply(self._handout.role(key, model))
         spec = TransferSpec(
             service_account=f"{self._jobs.namespace}/{GATEWAY}",
             repository=names.repository(key),
             purpose="upload",
             pod_prefix=GATEWAY,
             actions=("pull", "push"),
-            token_hash=hashlib.sha256(token.encode()).hexdigest(),
+            token_hash=hashlib.sha256(token).hexdigest(),
         )
         await (await self._registry.client()).put_transfer(transfer, spec)
         self._registry.answered()
         self._board.put(transfer, "upload", spec.repository)
 
-    async def _refuse_foreign_secret(self, key: Key, model: AnyModel, namespace: str) -> None:
-        """Never write into somebody else's Secret; one of an earlier life of the model is deleted."""
-        name = names.upload_secret(key)
+    async def _clear_secret(self, key: Key, model: AnyModel, *, keep: bool) -> None:
+        """Make way for the upload's Secret: never over somebody else's.
+
+        One for an earlier transfer is deleted, whoever's life it was from: the age of the Secret is the
+        upload's.
+        """
+        name, namespace = names.upload_secret(key), self._handout.place(key)
         found = await self._client.find(Secret, name, namespace)
-        if found is None or owned(found, model):
+        if found is None or (keep and owned(found, model)):
             return
-        if names.TRANSFER_ANNOTATION not in found.metadata.annotations:
+        if not owned(found, model) and not names.transfer_of(found):
             raise NeedsUser(
                 "SecretExists",
                 f"Secret {namespace}/{name} is not ours, and its name is needed for the upload: delete it",
             )
         await self._applier.delete(Secret, namespace, name, uid=found.metadata.uid)
 
-    def _secret(self, key: Key, model: AnyModel, namespace: str, transfer: str, token: str) -> dict[str, Any]:
-        inside = f"https://{GATEWAY}.{self._jobs.namespace}.svc:{_GATEWAY_PORT}"
-        outside = self._uploads.public_url.rstrip("/") or inside
-        data = {
-            "url": f"{outside}{_UPLOAD_PATH}{transfer}".encode(),
-            "inClusterUrl": f"{inside}{_UPLOAD_PATH}{transfer}".encode(),
-            "token": token.encode(),
-        }
-        trust = self._uploads.trust()
-        if trust:
-            data["ca.crt"] = trust
-        manifest = _manifest("v1", "Secret", names.upload_secret(key), namespace, model)
-        manifest["metadata"]["annotations"] = {names.TRANSFER_ANNOTATION: transfer}
-        encoded = {name: base64.b64encode(value).decode() for name, value in data.items()}
-        return manifest | {"type": "Opaque", "data": encoded}
-
-    def _role(self, key: Key, model: AnyModel, namespace: str) -> dict[str, Any]:
-        rule = {
-            "apiGroups": [""],
-            "resources": ["secrets"],
-            "resourceNames": [names.upload_secret(key)],
-            "verbs": ["get"],
-        }
-        manifest = _manifest("rbac.authorization.k8s.io/v1", "Role", names.upload_role(key), namespace, model)
-        return manifest | {"rules": [rule]}
+    async def _refresh_upload(self, key: Key, model: AnyModel) -> None:
+        found = await self._client.find(Secret, names.upload_secret(key), self._handout.place(key))
+        if found is not None and owned(found, model) and TOKEN in found.data:
+            transfer, token = names.transfer_of(found), found.data[TOKEN]
+            await self._applier.apply(self._handout.secret(key, model, transfer, token))
 
     async def _withdraw_upload(self, key: Key, model: AnyModel) -> None:
-        namespace = names.upload_namespace(key, self._jobs.namespace)
+        namespace = self._handout.place(key)
         secret = await self._client.find(Secret, names.upload_secret(key), namespace)
         if secret is not None and owned(secret, model):
             await self._applier.delete(Secret, namespace, secret.metadata.name, uid=secret.metadata.uid)
@@ -215,23 +187,3 @@ class Actor:
         selector = f"{names.UID_LABEL}={model.metadata.uid}"
         for job in await self._client.list(Job, self._jobs.namespace, label_selector=selector):
             await self._applier.delete(Job, self._jobs.namespace, job.metadata.name, uid=job.metadata.uid)
-
-
-def _manifest(api_version: str, kind: str, name: str, namespace: str, model: AnyModel) -> dict[str, Any]:
-    """Return the head of an object that goes with the model, even when we are gone."""
-    owner = {
-        "apiVersion": model.KIND.api_version,
-        "kind": model.KIND.name,
-        "name": model.metadata.name,
-        "uid": model.metadata.uid,
-    }
-    return {
-        "apiVersion": api_version,
-        "kind": kind,
-        "metadata": {
-            "name": name,
-            "namespace": namespace,
-            "labels": dict(names.MODULE_LABEL),
-            "ownerReferences": [owner],
-        },
-    }

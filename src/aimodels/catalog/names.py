@@ -14,6 +14,7 @@ from modelkit.names import repository as repository_name
 
 if TYPE_CHECKING:
     from aimodels.api.model import AnyModel
+    from kubekit.resources import Secret
 
 #: longest name of an object
 _OBJECT_LIMIT = 253
@@ -98,6 +99,11 @@ def publication_pods(uid: str) -> str:
     Kubernetes cuts the name of a Job when it makes a Pod's name of it, so generation and attempt may be gone.
     """
     return f"ai-model-publish-{uid}"
+
+
+def transfer_of(secret: Secret) -> str:
+    """Return the transfer that an upload's Secret is for; empty when it is nobody's of ours."""
+    return secret.metadata.annotations.get(TRANSFER_ANNOTATION, "")
 
 
 def uid_of(transfer: str) -> str | None:

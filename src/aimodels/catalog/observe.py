@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from aimodels.api.model import AnyModel
+    from aimodels.catalog.handout import Handout
     from aimodels.catalog.names import Key
     from aimodels.catalog.registry import Registry
     from aimodels.catalog.slots import Slots
@@ -64,6 +65,7 @@ class Observer:
         models: Mapping[str, Store[AnyModel]],
         jobs: Store[Job],
         consumers: Consumers,
+        handout: Handout,
         namespace: str,
         evaluation: bool = False,
     ) -> None:
@@ -74,6 +76,7 @@ class Observer:
         self._models = models
         self._jobs = jobs
         self._consumers = consumers
+        self._handout = handout
         self._namespace = namespace
         self._evaluation = evaluation
 
@@ -142,16 +145,13 @@ class Observer:
         return (await received_file(client, names.repository(key), tags[names.UPLOAD_TAG])).digest
 
     async def _upload(self, key: Key, model: AnyModel) -> UploadObjects | None:
-        secret = await self._client.find(
-            Secret, names.upload_secret(key), names.upload_namespace(key, self._namespace)
-        )
+        secret = await self._client.find(Secret, names.upload_secret(key), self._handout.place(key))
         if secret is None or not owned(secret, model):
             return None
-        transfer = secret.metadata.annotations.get(names.TRANSFER_ANNOTATION, "")
         issued = secret.metadata.creation_timestamp
         if not {"url", "token"} <= secret.data.keys() or issued is None:
             return None
-        return UploadObjects(transfer, issued)
+        return UploadObjects(names.transfer_of(secret), issued, current=self._handout.current(secret))
 
     async def _job(self, model: AnyModel) -> PublicationJob:
         status, metadata = model.status, model.metadata

@@ -46,7 +46,7 @@ class Registry:
         _UP.set(1)
 
     def tell(self, listener: Callable[[], None]) -> None:
-        """Call the listener whenever ``problem`` comes or goes."""
+        """Call the listener whenever ``problem`` comes or goes, or the certificates to trust are others."""
         self._listeners.append(listener)
 
     async def client(self) -> RegistryClient:
@@ -62,6 +62,7 @@ class Registry:
         patience = Patience(connect=5.0, stall=15.0, retry=0)
         self._client = RegistryClient(self._url, tls=tls, auth=auth, patience=patience)
         self._made.set()
+        self._tell()
         if old is not None:
             await old.close()
 

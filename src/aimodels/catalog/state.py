@@ -59,10 +59,14 @@ class Bytes:
 
 @dataclass(frozen=True)
 class UploadObjects:
-    """The upload's Secret as it stands: which transfer it is for, and since when."""
+    """The upload's Secret as it stands: which transfer it is for, and since when.
+
+    ``current`` says whether it tells how the gateway is reached and trusted now.
+    """
 
     transfer: str
     issued: datetime
+    current: bool = True
 
 
 @dataclass(frozen=True)
@@ -135,6 +139,11 @@ class IssueUpload(Action):
     """
 
     transfer: str | None = None
+
+
+@dataclass(frozen=True)
+class RefreshUpload(Action):
+    """Write the upload's Secret again, with the token that it has."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from aimodels.api.model import RETRY_ANNOTATION, ModelStatus
 from aimodels.api.reasons import ModelEvent, ModelReason, Phase, TransferStage
 from aimodels.catalog import progress, statuses
 from aimodels.catalog.names import Key, generation_of, is_upload, upload_secret
-from aimodels.catalog.state import Cause, IssueUpload, Note, Plan, RevokeTransfers
+from aimodels.catalog.state import Cause, IssueUpload, Note, Plan, RefreshUpload, RevokeTransfers
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -50,6 +50,7 @@ def decide(o: Observation, now: datetime) -> Plan:
     if old.upload and old.upload.expires_at and abs(expires - old.upload.expires_at) < _TOLD:
         expires = old.upload.expires_at
     return Plan(
+        actions=() if o.upload.current else (RefreshUpload(),),
         status=statuses.waiting(o.model, now, expires, transfer),
         again=min(_LOOK, (last + IDLE - now).total_seconds()),
     )

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from aimodels.api.model import AnyModel, ClusterModel, Model
 from aimodels.api.reasons import Phase
 from aimodels.catalog import names
-from aimodels.catalog.act import Actor, UploadSettings
+from aimodels.catalog.act import Actor
+from aimodels.catalog.handout import Handout, UploadSettings
 from aimodels.catalog.names import Key
 from aimodels.catalog.observe import Consumers, Observer
 from aimodels.catalog.reconcile import Reconciler
@@ -76,6 +77,7 @@ class Catalog:
         self._slots = Slots(settings.most_publications)
         client = manager.client
         applier = Applier(client, MANAGER_NAME)
+        handout = Handout(settings.uploads, settings.jobs.namespace)
         stores: dict[str, Store[AnyModel]] = {one.store.kind: one.store for one in self._informers}
         observer = Observer(
             client,
@@ -85,12 +87,11 @@ class Catalog:
             models=stores,
             jobs=self._jobs.store,
             consumers=consumers,
+            handout=handout,
             namespace=settings.jobs.namespace,
             evaluation=settings.evaluation_store,
         )
-        actor = Actor(
-            client, applier, registry, self.board, self._slots, jobs=settings.jobs, uploads=settings.uploads
-        )
+        actor = Actor(client, applier, registry, self.board, self._slots, jobs=settings.jobs, handout=handout)
         reporter = Reporter(applier, Recorder(client, MANAGER_NAME))
         reconciler = Reconciler(client, registry, observer, actor, reporter=reporter, clock=clock)
         for informer in self._informers:

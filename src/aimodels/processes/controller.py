@@ -10,8 +10,8 @@ import sys
 
 from starlette.applications import Starlette
 
-from aimodels.catalog.act import UploadSettings
 from aimodels.catalog.bootstrap import TRUST, Bootstrap, BootstrapSettings
+from aimodels.catalog.handout import UploadSettings
 from aimodels.catalog.job import JobSettings
 from aimodels.catalog.registry import Registry
 from aimodels.catalog.wiring import Catalog, CatalogSettings

@@ -155,6 +155,41 @@ async def test_a_deleted_secret_is_made_again_with_another_token(cluster: Cluste
     assert second.data["url"] == first.data["url"], "an upload on its way goes on"
 
 
+async def test_a_secret_with_an_old_authority_gets_the_present_one_and_keeps_its_token(
+    cluster: Cluster, namespace: str
+) -> None:
+    model = await cluster.phase(await cluster.make(Model, UPLOAD), Phase.WAIT_FOR_UPLOAD)
+    name = names.upload_secret(Key.of(model))
+    first = await cluster.client.get(Secret, name, namespace)
+    assert b"BEGIN CERTIFICATE" in first.data["ca.crt"]
+
+    await cluster.client.patch(Secret, name, {"data": {"ca.crt": "b2xk"}}, namespace=namespace)
+    await cluster.annotate(model, nudge="1")
+
+    async def renewed() -> bool:
+        return (await cluster.client.get(Secret, name, namespace)).data == first.data
+
+    await eventually(renewed)
+
+
+async def test_an_upload_that_the_registry_lost_gets_a_secret_of_its_own_age(
+    cluster: Cluster, namespace: str, registry: RegistryClient
+) -> None:
+    model = await cluster.phase(await cluster.make(Model, UPLOAD), Phase.WAIT_FOR_UPLOAD)
+    name = names.upload_secret(Key.of(model))
+    first = await cluster.client.get(Secret, name, namespace)
+    (lost,) = [one for one in await registry.list_transfers() if names.uid_of(one.id) == model.metadata.uid]
+
+    await registry.revoke_transfer(lost.id)
+
+    async def another() -> Secret | None:
+        found = await cluster.client.find(Secret, name, namespace)
+        return found if found and found.data["url"] != first.data["url"] else None
+
+    second = await eventually(another)
+    assert second.metadata.uid != first.metadata.uid, "an upload lapses by the age of its Secret"
+
+
 async def test_a_job_that_goes_slowly_is_followed_by_another_one(
     cluster: Cluster, namespace: str, registry: RegistryClient
 ) -> None:

@@ -26,6 +26,7 @@ from aimodels.catalog.state import (
     Plan,
     PublicationJob,
     Queue,
+    RefreshUpload,
     RemoveFinalizer,
     RemoveTag,
     RevokeTransfer,
@@ -153,6 +154,13 @@ def test_a_secret_for_another_generation_is_replaced() -> None:
     other = UploadObjects(f"upload-{UID}-g2-ab", NOW)
     plan = decide(waiting(upload=other, transfers={f"upload-{UID}-g2-ab": Bytes(0)}), NOW)
     assert plan.actions == (IssueUpload(None),)
+
+
+def test_a_secret_that_trusts_an_earlier_authority_is_written_again() -> None:
+    plan = decide(waiting(upload=UploadObjects(UPLOAD_TRANSFER, NOW, current=False)), NOW)
+    assert plan.actions == (RefreshUpload(),)
+    assert phase(plan) == Phase.WAIT_FOR_UPLOAD
+    assert plan.notes == ()
 
 
 def test_an_idle_upload_lapses() -> None:

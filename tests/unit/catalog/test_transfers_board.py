@@ -170,6 +170,15 @@ async def test_an_outage_is_told_after_a_while_and_its_end_at_once(world: World)
     assert flips == [flips[0], ""]
 
 
+async def test_new_certificates_to_trust_are_told() -> None:
+    registry = Registry("https://registry", None, ManualClock())
+    told: list[bool] = []
+    registry.tell(lambda: told.append(True))
+    await registry.trust(None)
+    assert told == [True]
+    await registry.close()
+
+
 def test_tags_are_those_of_the_repository_that_transfers_share() -> None:
     one = item(UPLOAD, tags={"upload": "a"}, last_progress_time=datetime.now(UTC))
     assert tags_of([one, item(PUBLISH, tags={"published": "b"})]) == {"upload": "a", "published": "b"}
