@@ -161,7 +161,7 @@ async def running_catalog(
 ) -> AsyncIterator[Cluster]:
     """Run the controller in this process; at the end it deletes every model unless they are to be kept."""
     given = ControllerSettings(
-        image="registry.invalid/ai-models:test",
+        image=settings.pop("image", "registry.invalid/ai-models:test"),
         namespace=namespace,
         dmcr_url=dmcr_url,
         dmcr_token_file=settings.pop("dmcr_token_file", None),

@@ -219,9 +219,10 @@ class ResolvedStatus(_Part, frozen=True, kw_only=True):
 
 
 class PublicationStatus(_Part, frozen=True, kw_only=True):
-    """Which attempt at the publication is on, and when the next one may begin."""
+    """Which attempt at the publication is on, made by what, and when the next one may begin."""
 
-    attempt: Annotated[_Positive, _field("Number of the attempt, from 1 for each generation.")]
+    attempt: Annotated[_Positive, _field("Number of the attempt; none is used twice.")]
+    image: Annotated[str | None, _field("Image of the module that made the attempt.")] = None
     retry_at: Annotated[_Time | None, _field("The attempt ended early; the next begins then.")] = None
 
 

@@ -145,7 +145,11 @@ def _after_failure(o: Observation, now: datetime) -> Plan:
         return NOTHING
     wish = o.model.metadata.annotations.get(RETRY_ANNOTATION)
     if wish is not None and wish != old.observed_retry:
-        return _retry(o, now, old)
+        ready = find(old.conditions, ConditionType.READY)
+        good = ready is not None and ready.reason in reasons.BYTES_STAY
+        return _again(o, now, old, "The model starts again, as was asked for.", keep=good)
+    if publications.refused_by_another_version(old, o.image):
+        return _again(o, now, old, "This version of the module looks at the model again.", keep=True)
     if old.upload is not None:
         return Plan(
             actions=(RevokeTransfers(), WithdrawUpload()), status=msgspec.structs.replace(old, upload=None)
@@ -153,19 +157,18 @@ def _after_failure(o: Observation, now: datetime) -> Plan:
     return NOTHING
 
 
-def _retry(o: Observation, now: datetime, old: ModelStatus) -> Plan:
-    """Begin again: with the bytes that are there when they were not the reason, else from nothing."""
+def _again(o: Observation, now: datetime, old: ModelStatus, why: str, *, keep: bool) -> Plan:
+    """Begin again: with the bytes that are there when they are to be kept, else from nothing."""
     if o.problem:
         return Plan(again=_WHILE_UNAVAILABLE)
-    ready = find(old.conditions, ConditionType.READY)
     attempt = old.publication.attempt if old.publication else 0
-    if ready is not None and ready.reason in reasons.BYTES_STAY and UPLOAD_TAG in (o.tags or {}):
+    if keep and UPLOAD_TAG in (o.tags or {}):
         again = PublicationStatus(attempt=attempt + 1, retry_at=_seconds(now))
         return Plan(
             actions=(RemoveTag(PUBLISHED_TAG),),
             status=publications.begun_again(o, now, again),
         )
-    return _restart(o, now, "The model starts again, as was asked for.")
+    return _restart(o, now, why)
 
 
 def _delete(o: Observation, now: datetime) -> Plan:

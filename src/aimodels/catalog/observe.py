@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from aimodels.api.model import RETRY_ANNOTATION
 from aimodels.api.reasons import Phase
 from aimodels.catalog import names
+from aimodels.catalog.publications import refused_by_another_version
 from aimodels.catalog.reasons import refusal, verdict
 from aimodels.catalog.state import (
     Cause,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from aimodels.api.model import AnyModel
     from aimodels.catalog.handout import Handout
+    from aimodels.catalog.job import JobSettings
     from aimodels.catalog.names import Key
     from aimodels.catalog.registry import Registry
     from aimodels.catalog.slots import Slots
@@ -66,7 +68,7 @@ class Observer:
         jobs: Store[Job],
         consumers: Consumers,
         handout: Handout,
-        namespace: str,
+        settings: JobSettings,
         evaluation: bool = False,
     ) -> None:
         self._client = client
@@ -77,7 +79,7 @@ class Observer:
         self._jobs = jobs
         self._consumers = consumers
         self._handout = handout
-        self._namespace = namespace
+        self._namespace, self._image = settings.namespace, settings.image
         self._evaluation = evaluation
 
     def model(self, key: Key) -> AnyModel | None:
@@ -90,11 +92,11 @@ class Observer:
         if model.metadata.deleting:
             used = status is not None and status.artifact is not None
             return Observation(model, consumers=self._consumers(*key) if used else ())
-        if refusal(model.spec.source) is not None or _is_settled(model):
-            return Observation(model)
+        if refusal(model.spec.source) is not None or _is_settled(model, self._image):
+            return Observation(model, image=self._image)
         if self._registry.problem:
             # The board's poll goes on, and tells everybody when the registry answers again.
-            return Observation(model, problem=self._registry.problem)
+            return Observation(model, problem=self._registry.problem, image=self._image)
         return await self._stage(key, model, now)
 
     async def _stage(self, key: Key, model: AnyModel, now: datetime) -> Observation:
@@ -116,6 +118,7 @@ class Observer:
             broken=published if isinstance(published, Cause) else None,
             received=await self._received(key, model, tags) if publishing else None,
             evaluation=self._evaluation,
+            image=self._image,
             queue=self._slots.queue(model, self._all(), self._jobs.list(), now) if publishing else Queue(),
         )
 
@@ -182,16 +185,18 @@ def owned(secret: Secret, model: AnyModel) -> bool:
     return any(owner.uid == model.metadata.uid for owner in secret.metadata.owner_references)
 
 
-def _is_settled(model: AnyModel) -> bool:
-    """Tell whether nothing has to be asked: Ready, or Failed without a wish to begin again."""
+def _is_settled(model: AnyModel, image: str) -> bool:
+    """Tell whether nothing has to be asked: Ready, or Failed and nothing to begin again for."""
     status = model.status
     if status is None:
         return False
     if status.phase == Phase.READY:
         return True
     wish = model.metadata.annotations.get(RETRY_ANNOTATION)
-    outdated = status.observed_generation != model.metadata.generation
-    return outdated or (status.phase == Phase.FAILED and (wish is None or wish == status.observed_retry))
+    if status.observed_generation != model.metadata.generation:
+        return True
+    wished = wish is not None and wish != status.observed_retry
+    return status.phase == Phase.FAILED and not (wished or refused_by_another_version(status, image))
 
 
 def _verdict(pods: list[Pod]) -> Cause | None:

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from aimodels.api.model import RETRY_ANNOTATION, ModelStatus, PublicationStatus
-from aimodels.api.reasons import ModelEvent, Phase, TransferStage
+from aimodels.api.reasons import ConditionType, ModelEvent, Phase, TransferStage
 from aimodels.api.reasons import ModelReason as Reason
 from aimodels.catalog import progress, statuses
 from aimodels.catalog.names import publication_transfer
@@ -20,6 +20,7 @@ from aimodels.catalog.state import (
     RevokeTransfers,
     StartPublication,
 )
+from kubekit.conditions import find
 from opskit.retry import Backoff
 
 if TYPE_CHECKING:
@@ -62,6 +63,13 @@ def failed(o: Observation, now: datetime, cause: Cause) -> Plan:
     )
 
 
+def refused_by_another_version(status: ModelStatus, image: str) -> bool:
+    """Tell whether the source was of a kind that was not served, and this version has not judged it."""
+    ready = find(status.conditions, ConditionType.READY)
+    judge = status.publication.image if status.publication else None
+    return ready is not None and ready.reason == Reason.UNSUPPORTED_SOURCE and judge != (image or None)
+
+
 def begun_again(o: Observation, now: datetime, publication: PublicationStatus) -> ModelStatus:
     """Return the status with which a failed publication goes on with the bytes that are there."""
     return _queued(o, now, publication)
@@ -71,7 +79,7 @@ def _start(o: Observation, now: datetime, attempt: int) -> Plan:
     if not o.queue.may_start:
         old = o.model.status.publication if o.model.status else None
         return Plan(status=_queued(o, now, old), again=_LOOK)
-    publication = PublicationStatus(attempt=attempt)
+    publication = PublicationStatus(attempt=attempt, image=o.image or None)
     return Plan(
         actions=(StartPublication(attempt),),
         status=_publishing(o, now, _RUNNING, TransferStage.PACKAGING, publication),

@@ -115,6 +115,8 @@ class Observation:
     evaluation: bool = False
     queue: Queue = Queue()
     consumers: tuple[str, ...] = ()
+    #: image of the module that publications are made with
+    image: str = ""
 
 
 class Action:

@@ -88,7 +88,7 @@ class Catalog:
             jobs=self._jobs.store,
             consumers=consumers,
             handout=handout,
-            namespace=settings.jobs.namespace,
+            settings=settings.jobs,
             evaluation=settings.evaluation_store,
         )
         actor = Actor(client, applier, registry, self.board, self._slots, jobs=settings.jobs, handout=handout)

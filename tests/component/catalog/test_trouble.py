@@ -261,6 +261,28 @@ async def test_a_restarted_controller_goes_on_where_the_other_one_was(
         await eventually(revoked)
 
 
+async def test_an_upload_of_a_kind_not_served_is_looked_at_by_a_newer_version_only(
+    control_plane: Path, namespace: str, dmcr: Dmcr, registry: RegistryClient
+) -> None:
+    async with running_catalog(control_plane, namespace, dmcr.url, keep=True) as cluster:
+        model = await cluster.phase(await cluster.make(Model, UPLOAD), Phase.WAIT_FOR_UPLOAD)
+        await upload.received(registry, names.repository(Key.of(model)), GGUF)
+        job = await cluster.job(await cluster.phase(model, Phase.PUBLISHING))
+        await cluster.end_pod(job, 3, '{"reason":"UnsupportedSource","message":"No zip yet."}')
+        failed = await cluster.until(await cluster.phase(model, Phase.FAILED), _has_no_upload)
+
+    async with running_catalog(control_plane, namespace, dmcr.url, keep=True) as cluster:
+        other = await cluster.phase(await cluster.make(Model, UPLOAD), Phase.WAIT_FOR_UPLOAD)
+        assert (await cluster.get(model)).status == failed.status, "whoever was listed first was looked at"
+        await cluster.delete(other)
+    async with running_catalog(control_plane, namespace, dmcr.url, image="ai-models:newer") as cluster:
+        await cluster.job(model, attempt=2)
+
+
+def _has_no_upload(model: AnyModel) -> bool:
+    return model.status is not None and model.status.upload is None
+
+
 async def test_what_belongs_to_no_model_is_swept(
     control_plane: Path, namespace: str, dmcr: Dmcr, registry: RegistryClient
 ) -> None:

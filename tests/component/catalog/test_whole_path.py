@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 import pytest_asyncio
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from aimodels.api.model import AnyModel, Model
 from aimodels.api.reasons import Phase, TransferStage
@@ -19,7 +17,7 @@ from tests.kit import upload
 from tests.kit.accounts import Accounts
 from tests.kit.catalog import running_catalog
 from tests.kit.controlplane import fresh_namespace
-from tests.kit.dmcr import Dmcr
+from tests.kit.dmcr import Dmcr, with_grants
 from tests.kit.models import gguf_bytes
 from tests.kit.publication import Worker
 
@@ -58,16 +56,7 @@ def accounts(control_plane: Path, namespace: str) -> Iterator[Accounts]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def dmcr(folder: Path, control_plane: Path, accounts: Accounts) -> AsyncIterator[Dmcr]:
-    key = folder / "signing.pem"
-    key.write_bytes(
-        Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    )
-    settings = {
-        "DMCR_AUTH": "grants",
-        "DMCR_SIGNING_KEY_FILE": str(key),
-        "DMCR_CATALOGUE_ACCOUNT": f"{accounts.namespace}/ai-models-controller",
-        "DMCR_KUBERNETES_KUBECONFIG": str(control_plane),
-    }
+    settings = with_grants(control_plane, folder, f"{accounts.namespace}/ai-models-controller")
     async with Dmcr(f"file://{folder}/store", folder / "dmcr.log", **settings) as dmcr:
         yield dmcr
 

@@ -399,6 +399,31 @@ def test_the_same_wish_is_not_granted_twice() -> None:
     assert decide(Observation(wished), NOW) == NOTHING
 
 
+def test_a_source_that_a_newer_version_serves_is_begun_by_it() -> None:
+    refused = decide(Observation(model(source=URL)), NOW).status
+    plan = decide(Observation(model(refused, finalized=False), image="newer"), NOW)
+
+    assert phase(plan) == Phase.PENDING
+    assert plan.actions == (AddFinalizer(),)
+
+
+def test_an_upload_of_a_kind_that_was_not_served_is_judged_once_by_each_version() -> None:
+    refused = failed(ModelReason.UNSUPPORTED_SOURCE, publication=PublicationStatus(attempt=4, image="this"))
+    o = Observation(model(refused), tags={"upload": DIGEST}, transfers={}, image="this")
+    assert decide(o, NOW) == NOTHING
+
+    plan = decide(replace(o, image="newer"), NOW)
+    assert plan.actions == (RemoveTag("published"),)
+    assert phase(plan) == Phase.PUBLISHING
+    assert plan.status
+    assert plan.status.publication == PublicationStatus(attempt=5, retry_at=NOW)
+
+    begun = decide(replace(o, model=model(plan.status), image="newer"), NOW)
+    assert begun.actions == (StartPublication(5),)
+    assert begun.status
+    assert begun.status.publication == PublicationStatus(attempt=5, image="newer")
+
+
 @pytest.mark.parametrize("old", [Phase.WAIT_FOR_UPLOAD, Phase.PUBLISHING, Phase.FAILED])
 def test_a_corrected_source_undoes_what_the_other_one_made(old: Phase) -> None:
     plan = decide(Observation(model(status(old), URL, generation=2)), NOW)
