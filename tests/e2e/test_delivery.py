@@ -221,7 +221,7 @@ def test_a_killed_webhook_costs_no_workload_its_models(user: User) -> None:
     for pid in processes("aimodels.processes.api"):
         os.kill(pid, signal.SIGKILL)
     user.deploy("app", "gemma")
-    assert user.seen("app")["sum"] == [digest]
+    user.until(lambda: user.seen("app")["sum"] == [digest], "a Pod with the model has replaced the first")
 
 
 def copies(user: User) -> list[str]:
