@@ -132,21 +132,37 @@ def leaf_is_due(leaf: Pair | None, ca: Pair, names: Iterable[str], now: datetime
     if leaf is None:
         return True
     try:
-        certificate, key = _parse(leaf.certificate), _parse_key(leaf.key)
-        certificate.verify_directly_issued_by(_parse(ca.certificate))
+        _parse(leaf.certificate).verify_directly_issued_by(_parse(ca.certificate))
     except (BadCertificate, InvalidSignature, ValueError, TypeError):
         return True
     return (
-        key.public_key() != certificate.public_key()
+        not sound(leaf)
         or names_of(leaf.certificate) != frozenset(names)
         or _two_thirds_over(leaf.certificate, now)
     )
+
+
+def sound(pair: Pair) -> bool:
+    """Tell whether both parts can be read and belong together."""
+    try:
+        return _parse_key(pair.key).public_key() == _parse(pair.certificate).public_key()
+    except BadCertificate:
+        return False
 
 
 def names_of(certificate: bytes) -> frozenset[str]:
     """Return the DNS names and addresses that a certificate is for."""
     extension = _parse(certificate).extensions.get_extension_for_class(x509.SubjectAlternativeName)
     return frozenset(str(name.value) for name in extension.value)
+
+
+def is_certificate(pem: bytes) -> bool:
+    """Tell whether the text can be read."""
+    try:
+        _parse(pem)
+    except BadCertificate:
+        return False
+    return True
 
 
 def expires(certificate: bytes) -> datetime:

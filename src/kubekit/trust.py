@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kubekit.certs import (
     DEFAULT_POLICY,
@@ -18,19 +18,26 @@ from kubekit.certs import (
     Pair,
     Policy,
     expires,
+    is_certificate,
     leaf_is_due,
     make_leaf,
     next_authority,
+    sound,
 )
 from kubekit.errors import AlreadyExists, Conflict
 from kubekit.resources import ConfigMap, Secret
-from opskit import metrics
+from opskit import logging, metrics
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from datetime import datetime
 
     from kubekit.client import Client
+
+K = TypeVar("K", Secret, ConfigMap)
+T = TypeVar("T")
+
+_log = logging.logger(__name__)
 
 CERTIFICATE, KEY, CA = "tls.crt", "tls.key", "ca.crt"
 _SUCCESSOR, _SUCCESSOR_KEY, _PREDECESSOR = "next.crt", "next.key", "previous.crt"
@@ -93,42 +100,53 @@ class _Keeper:
 
     async def authority(self, now: datetime, policy: Policy) -> Authority:
         name = self._place.ca_secret
-        for _ in range(_ATTEMPTS):
-            secret = await self._client.find(Secret, name, self._place.namespace)
+
+        def wanted(secret: Secret | None) -> tuple[Authority, dict[str, Any] | None]:
             old = None if secret is None else _read_authority(secret)
             new = next_authority(old, f"{self._place.namespace} {name}", now, policy)
-            if new == old or await self._write(secret, self._secret(name, _authority_data(new))):
-                _EXPIRY.labels(name).set(expires(new.current.certificate).timestamp())
-                return new
-        raise Conflict(
-            409, "Conflict", f"Secret {name} was changed by somebody else {_ATTEMPTS} times in a row"
-        )
+            return new, None if new == old else self._secret(name, _authority_data(new))
+
+        authority = await self._keep(Secret, name, wanted)
+        _EXPIRY.labels(name).set(expires(authority.current.certificate).timestamp())
+        return authority
 
     async def bundle(self, authority: Authority) -> None:
         name, text = self._place.trust_config_map, authority.bundle.decode()
-        for _ in range(_ATTEMPTS):
-            found = await self._client.find(ConfigMap, name, self._place.namespace)
-            if found is not None and found.data.get(CA) == text:
-                return
-            manifest = self._manifest("ConfigMap", name) | {"data": {CA: text}}
-            if await self._write(found, manifest):
-                return
+
+        def wanted(found: ConfigMap | None) -> tuple[None, dict[str, Any] | None]:
+            stands = found is not None and found.data.get(CA) == text
+            return None, None if stands else self._manifest("ConfigMap", name) | {"data": {CA: text}}
+
+        await self._keep(ConfigMap, name, wanted)
 
     async def leaf(
         self, serving: ServingCertificate, authority: Authority, now: datetime, policy: Policy
     ) -> None:
-        for _ in range(_ATTEMPTS):
-            secret = await self._client.find(Secret, serving.secret, self._place.namespace)
+        def wanted(secret: Secret | None) -> tuple[Pair, dict[str, Any] | None]:
             old = None if secret is None else _read_pair(secret.data, CERTIFICATE, KEY)
-            if not leaf_is_due(old, authority.current, serving.names, now):
-                assert old is not None  # noqa: S101 - a missing leaf is always due
-                _EXPIRY.labels(serving.secret).set(expires(old.certificate).timestamp())
-                return
+            if old is not None and not leaf_is_due(old, authority.current, serving.names, now):
+                return old, None
             new = make_leaf(authority.current, serving.names, now, policy.leaf_validity)
             data = {CERTIFICATE: new.certificate, KEY: new.key, CA: authority.bundle}
-            if await self._write(secret, self._secret(serving.secret, data)):
-                _EXPIRY.labels(serving.secret).set(expires(new.certificate).timestamp())
-                return
+            return new, self._secret(serving.secret, data)
+
+        pair = await self._keep(Secret, serving.secret, wanted)
+        _EXPIRY.labels(serving.secret).set(expires(pair.certificate).timestamp())
+
+    async def _keep(
+        self, struct: type[K], name: str, wanted: Callable[[K | None], tuple[T, dict[str, Any] | None]]
+    ) -> T:
+        """Write what is wanted instead of what is there, if anything; return what came with it."""
+        for _ in range(_ATTEMPTS):
+            found = await self._client.find(struct, name, self._place.namespace)
+            kept, manifest = wanted(found)
+            if manifest is None or await self._write(found, manifest):
+                return kept
+        raise Conflict(
+            409,
+            "Conflict",
+            f"{struct.KIND.name} {name} was changed by somebody else {_ATTEMPTS} times in a row",
+        )
 
     def _secret(self, name: str, data: Mapping[str, bytes]) -> dict[str, Any]:
         encoded = {key: base64.b64encode(value).decode() for key, value in data.items()}
@@ -155,11 +173,18 @@ class _Keeper:
 
 
 def _read_authority(secret: Secret) -> Authority | None:
+    """Return the authority; what of it cannot be read is as good as lost, and made anew."""
     current = _read_pair(secret.data, CERTIFICATE, KEY)
-    if current is None:
+    if current is None or not sound(current):
+        _log.error("the authority cannot be read, another one is made", name=secret.metadata.name)
         return None
     successor = _read_pair(secret.data, _SUCCESSOR, _SUCCESSOR_KEY)
-    return Authority(current, successor, secret.data.get(_PREDECESSOR))
+    if successor is not None and not sound(successor):
+        successor = None
+    predecessor = secret.data.get(_PREDECESSOR)
+    if predecessor is not None and not is_certificate(predecessor):
+        predecessor = None
+    return Authority(current, successor, predecessor)
 
 
 def _read_pair(data: Mapping[str, bytes], certificate: str, key: str) -> Pair | None:

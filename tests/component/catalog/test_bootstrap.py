@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
@@ -123,6 +124,22 @@ async def test_a_broken_secret_is_made_anew(world: World) -> None:
     await world.bootstrap.once()
 
     assert b"BEGIN CERTIFICATE" in (await world.secret("dmcr-tls"))["tls.crt"]
+
+
+@pytest.mark.parametrize("part", ["tls.crt", "tls.key"])
+async def test_a_broken_authority_is_replaced_and_signs_everything_again(world: World, part: str) -> None:
+    await world.bootstrap.once()
+    old = await world.secret("ai-models-ca")
+    body = {"data": {part: base64.b64encode(b"rubbish").decode()}}
+    await world.client.patch(Secret, "ai-models-ca", body, namespace=world.namespace)
+
+    await world.bootstrap.once()
+
+    new = await world.secret("ai-models-ca")
+    assert new["tls.crt"] not in (old["tls.crt"], b"rubbish")
+    assert world.bootstrap.bundle() == new["tls.crt"]
+    leaf = x509.load_pem_x509_certificate((await world.secret("dmcr-tls"))["tls.crt"])
+    leaf.verify_directly_issued_by(x509.load_pem_x509_certificate(new["tls.crt"]))
 
 
 async def test_the_webhook_learns_the_authority_and_keeps_it(
