@@ -12,6 +12,8 @@ import sys
 from typing import TYPE_CHECKING, Self
 
 import aiohttp
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -40,6 +42,20 @@ async def until(look: Callable[[], Awaitable[float]], at_least: float) -> float:
             if found >= at_least:
                 return found
             await asyncio.sleep(0.01)
+
+
+def with_grants(kubeconfig: Path, folder: Path, catalogue: str) -> dict[str, str]:
+    """Return settings of a registry whose callers show grants; ``catalogue`` is ``namespace/account``."""
+    signing = folder / "signing.pem"
+    signing.write_bytes(
+        Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    )
+    return {
+        "DMCR_AUTH": "grants",
+        "DMCR_SIGNING_KEY_FILE": str(signing),
+        "DMCR_KUBERNETES_KUBECONFIG": str(kubeconfig),
+        "DMCR_CATALOGUE_ACCOUNT": catalogue,
+    }
 
 
 class Dmcr:

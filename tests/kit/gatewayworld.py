@@ -15,11 +15,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import trustme
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from modelio.registry import GrantSource, Patience, RegistryClient, TransferSpec
-from tests.kit.dmcr import Dmcr, free_port
+from tests.kit.dmcr import Dmcr, free_port, with_grants
 from tests.kit.eventually import eventually
 
 if TYPE_CHECKING:
@@ -203,19 +201,10 @@ async def running(
     kubeconfig: Path, accounts: Accounts, folder: Path, *, idle_seconds: float = 5.0
 ) -> AsyncIterator[World]:
     """Start registry and gateway; the API server reviews their tokens."""
-    signing = folder / "signing.pem"
-    signing.write_bytes(
-        Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    )
     catalogue, account = accounts.account("catalogue"), accounts.account("gateway")
     (folder / "catalogue-token").write_text(accounts.token(catalogue))
     (folder / "gateway-token").write_text(accounts.token(account))
-    settings = {
-        "DMCR_AUTH": "grants",
-        "DMCR_SIGNING_KEY_FILE": str(signing),
-        "DMCR_KUBERNETES_KUBECONFIG": str(kubeconfig),
-        "DMCR_CATALOGUE_ACCOUNT": catalogue,
-    }
+    settings = with_grants(kubeconfig, folder, catalogue)
     async with contextlib.AsyncExitStack() as stack:
         dmcr = await stack.enter_async_context(
             Dmcr(f"file://{folder}/store", folder / "dmcr.log", **settings)

@@ -22,7 +22,7 @@ from modelio.registry.wire import TransferList, TransferProgress, TransferSpec
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import AsyncGenerator, Sequence
+    from collections.abc import AsyncGenerator
 
     from modelio.registry.grants import GrantSource
 
@@ -158,15 +158,12 @@ class RegistryClient:
             raise DigestMismatch(f"manifest {reference} of {repository} has the digest {digest}, not {named}")
         return Manifest(answer.body, answer.headers.get("Content-Type", ""), digest)
 
-    async def put_manifest(
-        self, repository: str, reference: str, media_type: str, body: bytes, tags: Sequence[str] = ()
-    ) -> str:
-        """Commit a manifest under a tag or its digest, with more tags in the same step; return its digest."""
-        query = "".join(f"{'&' if i else '?'}tag={tag}" for i, tag in enumerate(tags))
+    async def put_manifest(self, repository: str, reference: str, media_type: str, body: bytes) -> str:
+        """Commit a manifest under a tag or its digest; return its digest."""
         digest = f"sha256:{hashlib.sha256(body).hexdigest()}"
         answer = await self._transport.call(
             "PUT",
-            f"/v2/{repository}/manifests/{reference}{query}",
+            f"/v2/{repository}/manifests/{reference}",
             ok={201},
             headers={"Content-Type": media_type},
             body=body,
