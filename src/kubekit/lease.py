@@ -116,8 +116,8 @@ class Lease:
         _LEADS.labels(self.name).set(0)
         try:
             async with asyncio.timeout(self._timing.request):
-                await self._write({"holderIdentity": "", "leaseDurationSeconds": 1})
-        except (KubeError, TimeoutError) as error:
+                await self._write_as_holder({"holderIdentity": "", "leaseDurationSeconds": 1})
+        except (KubeError, TimeoutError, LeaseLost) as error:
             _log.warning("lease not released", lease=self.name, **fields_of(error))
 
     async def _try(self) -> bool:
@@ -154,15 +154,18 @@ class Lease:
         return True
 
     async def _renew(self) -> None:
+        await self._write_as_holder(self._spec())
+
+    async def _write_as_holder(self, spec: dict[str, Any]) -> None:
         try:
-            await self._write(self._spec())
+            await self._write(spec)
         except (Conflict, NotFound):
             record = await self._client.find(LeaseRecord, self.name, self._namespace)
             if record is None or record.spec.holder_identity != self.identity:
                 holder = record.spec.holder_identity if record else "nobody"
                 raise self._lost(f"{holder} holds it") from None
             self._version = record.metadata.resource_version
-            await self._write(self._spec())
+            await self._write(spec)
 
     async def _write(self, spec: dict[str, Any]) -> None:
         body = {"metadata": {"resourceVersion": self._version}, "spec": spec}

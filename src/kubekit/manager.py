@@ -153,8 +153,10 @@ class Manager:
 
     async def _lead(self, group: asyncio.TaskGroup, running: list[asyncio.Task[None]]) -> None:
         """Run the controllers until the end begins; then let them finish and release the lease."""
+        holding = None
         if self._lease is not None:
-            running.append(group.create_task(self._hold(self._lease), name="lease"))
+            holding = group.create_task(self._hold(self._lease), name="lease")
+            running.append(holding)
         running.append(group.create_task(self._tell_unreadable(), name="unreadable"))
         self._begin(group, running, Stage.LEADING)
         working = [
@@ -169,7 +171,8 @@ class Manager:
             _, late = await asyncio.wait(working, timeout=self._grace)
             for task in late:
                 _log.warning("controller did not finish in time", controller=task.get_name())
-        if self._lease is not None:
+        if self._lease is not None and holding is not None:
+            holding.cancel()
             await self._lease.release()
 
     async def _tell_unreadable(self) -> None:
@@ -189,8 +192,6 @@ class Manager:
         try:
             await lease.hold()
         except LeaseLost as error:
-            if self._stopping.is_set():
-                return
             _log.error("stopping at once", err=error)
             self._on_lost(_LOST_EXIT_CODE)
             raise

@@ -188,6 +188,17 @@ async def test_a_released_lease_is_taken_over_at_the_next_look() -> None:
 
 
 @pytest.mark.looptime
+async def test_a_lease_is_released_over_a_write_that_was_not_noticed() -> None:
+    server = OneLease()
+    lease = candidate(server.view(), "a")
+    await lease.acquire()
+    server.version += 1
+    await lease.release()
+    assert server.spec is not None
+    assert server.spec["holderIdentity"] == ""
+
+
+@pytest.mark.looptime
 async def test_a_lease_taken_by_force_is_lost_at_once() -> None:
     server = OneLease()
     lease = candidate(server.view(), "a")

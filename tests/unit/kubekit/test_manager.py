@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from kubekit.controller import Controller, Done
+from kubekit.lease import LeaseLost
 from kubekit.manager import Manager, Stage
 from kubekit.queue import KeyedQueue
 from kubekit.resources import ConfigMap
@@ -13,6 +14,7 @@ from kubekit.watch import Relisted
 
 if TYPE_CHECKING:
     from kubekit.client import Client
+    from kubekit.lease import Lease
 
 
 class NoClient:
@@ -73,6 +75,58 @@ async def test_a_key_that_nobody_takes_is_not_life() -> None:
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
+
+
+class BrittleLease:
+    """A lease that is there at once, and lost when a test says so."""
+
+    name = "brittle"
+
+    def __init__(self) -> None:
+        self.lost = asyncio.Event()
+        self.released = False
+
+    def held(self) -> bool:
+        return not self.lost.is_set()
+
+    async def acquire(self) -> None:
+        return
+
+    async def hold(self) -> None:
+        await self.lost.wait()
+        raise LeaseLost("somebody else leads")
+
+    async def release(self) -> None:
+        self.released = True
+
+
+@pytest.mark.looptime
+async def test_a_lease_lost_while_the_last_reconciles_finish_ends_the_process_at_once() -> None:
+    lease, codes, queue = BrittleLease(), list[int](), KeyedQueue[str]("slow")
+    made = Manager(cast("Client", NoClient()), lease=cast("Lease", lease), grace=1000, on_lost=codes.append)
+    made.add_controller(Controller("slow", queue, never, workers=1, time_limit=10_000))
+    running = asyncio.create_task(made.run())
+    queue.add("a")
+    await asyncio.sleep(1)
+    made.stop()
+    await asyncio.sleep(1)
+    lease.lost.set()
+    with pytest.raises(ExceptionGroup):
+        await running
+    assert codes == [70]
+    assert not lease.released
+    assert asyncio.get_running_loop().time() < 100
+
+
+@pytest.mark.looptime
+async def test_an_orderly_end_releases_the_lease() -> None:
+    lease = BrittleLease()
+    made = Manager(cast("Client", NoClient()), lease=cast("Lease", lease))
+    running = asyncio.create_task(made.run())
+    await asyncio.sleep(1)
+    made.stop()
+    await running
+    assert lease.released
 
 
 @pytest.mark.looptime
