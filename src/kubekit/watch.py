@@ -54,11 +54,12 @@ class State(Enum):
 
 @dataclass(frozen=True)
 class WatchTiming:
-    """How long a watch lasts and how failures are spaced, in seconds."""
+    """How long a watch lasts, which one did not fail, and how failures are spaced, in seconds."""
 
     server_timeout: float = 300.0
     spread: float = 0.2
     idle_margin: float = 30.0
+    healthy: float = 45.0
     backoff: Backoff = field(default_factory=lambda: Backoff(first=0.8, most=30.0))
 
 
@@ -139,17 +140,20 @@ class Watcher(Generic[R]):
         }
         path = self._struct.KIND.path(self._namespace)
         started = _now()
-        async with self._client.stream(path, params=params, idle=lasting + timing.idle_margin) as lines:
-            self.state = State.WATCHING
-            self._heard()
-            async for line in lines:
+        try:
+            async with self._client.stream(path, params=params, idle=lasting + timing.idle_margin) as lines:
+                self.state = State.WATCHING
                 self._heard()
-                self._take(decode_event(line, self._struct), sink)
+                async for line in lines:
+                    self._heard()
+                    self._take(decode_event(line, self._struct), sink)
+        finally:
+            # Also one that breaks: proxies cut long connections, which is no failure of the server.
+            if _now() - started > timing.healthy:
+                self._failures = 0
         self.state = State.LISTED
         if _now() - started < lasting / 2:
             await self._pause("EndedEarly")
-        else:
-            self._failures = 0
 
     def _take(
         self,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from kubekit.errors import Gone, KubeError, ServerError, TooManyRequests
+from kubekit.errors import Gone, KubeError, ServerError, TooManyRequests, Unreachable
 from kubekit.resources import ConfigMap
 from kubekit.watch import Relisted, State, Watcher, WatchTiming
 from kubekit.wire import Page
@@ -102,6 +102,22 @@ async def test_pauses_grow_while_it_fails_and_begin_anew_after_a_whole_watch() -
     times = [at for at, _ in server.watches]
     pauses = [round(after - before) for before, after in pairwise(times)]
     assert pauses == [1, 2, 4, 300, 1]
+    assert len(server.lists) == 1
+
+
+@pytest.mark.looptime
+async def test_watches_that_a_proxy_cuts_each_minute_are_no_failures() -> None:
+    class Cut(ScriptedServer):
+        @staticmethod
+        async def _lines(lines: list[bytes], lasting: float) -> AsyncIterator[bytes]:
+            await asyncio.sleep(lasting)
+            raise Unreachable("cut")
+            yield lines
+
+    server = Cut(*[([], 60.0)] * 20)
+    await follow(server)
+    pauses = {round(after - before) for (before, _), (after, _) in pairwise(server.watches)}
+    assert pauses == {61}
     assert len(server.lists) == 1
 
 
