@@ -11,6 +11,7 @@ from aictl.exits import Exit, Failure
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
+    from typing import BinaryIO
 
 MARK = 64 << 20
 READ = 1 << 20
@@ -42,25 +43,38 @@ class Prefixes:
         start = max(mark for mark in self._marks if mark <= offset)
         state = self._marks[start].copy()
         await asyncio.to_thread(self._hash, state, start, offset)
-        with self.path.open("rb") as file:
-            file.seek(offset)
-            while position < self.size:
-                chunk = await asyncio.to_thread(file.read, min(length, self.size - position))
-                if not chunk:
-                    raise self._was_changed()
-                await asyncio.to_thread(self._take, state, position, chunk)
-                position += len(chunk)
-                yield chunk
+        while position < self.size:
+            chunk = await asyncio.to_thread(self._read, position, min(length, self.size - position))
+            await asyncio.to_thread(self._take, state, position, chunk)
+            position += len(chunk)
+            yield chunk
         self.check()
 
     def check(self) -> None:
         """Fail when the file is not the one any more that it was at the beginning."""
-        stat = self.path.stat()
+        try:
+            stat = self.path.stat()
+        except OSError as error:
+            raise self._was_changed() from error
         if (stat.st_size, stat.st_mtime_ns) != (self.size, self._changed):
             raise self._was_changed()
 
+    def _opened(self) -> BinaryIO:
+        try:
+            return self.path.open("rb")
+        except OSError as error:
+            raise self._was_changed() from error
+
+    def _read(self, position: int, length: int) -> bytes:
+        """Return a piece; no file stays open in between, for whoever gives up half-way."""
+        with self._opened() as file:
+            file.seek(position)
+            if chunk := file.read(length):
+                return chunk
+        raise self._was_changed()
+
     def _hash(self, state: hashlib._Hash, start: int, end: int) -> None:
-        with self.path.open("rb") as file:
+        with self._opened() as file:
             file.seek(start)
             while start < end:
                 chunk = file.read(min(READ, end - start))
@@ -82,7 +96,7 @@ class Prefixes:
 
     def _was_changed(self) -> Failure:
         return Failure(
-            f"{self.path} was changed while it was read",
+            f"{self.path} was changed or removed while it was read",
             "what arrived would be neither the old nor the new file",
             "Leave it alone and run the same command again",
             code=Exit.USAGE,
