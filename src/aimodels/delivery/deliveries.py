@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from opskit.clock import Clock
 
 
+#: nothing tells when a quota has room again or a place is free
+_ASK_AGAIN = 5.0
+
+
 class DeliveryReconciler:
     """Reconciles deliveries."""
 
@@ -42,10 +46,12 @@ class DeliveryReconciler:
         if not any(isinstance(action, StartFill) for action in plan.actions):
             # What is begun is shown by the informer now, and counted by that.
             self._slots.leave(key)
-        blocked = plan.blocked
+        blocked, again = plan.blocked, plan.again
         try:
             for action in plan.actions:
-                blocked = await self._actor.carry_out(key, action) or blocked
+                refused = await self._actor.carry_out(key, action)
+                if refused is not None:
+                    blocked, again = refused, _ASK_AGAIN
         except NamespaceGone:
             self._outcomes.forget(key)
             return Done()
@@ -53,7 +59,7 @@ class DeliveryReconciler:
             self._tell(seen, plan.blocked)
             raise
         self._tell(seen, blocked)
-        return Done() if plan.again is None else Again(plan.again)
+        return Done() if again is None else Again(again)
 
     def _tell(self, seen: Observation, blocked: Blocked | None) -> None:
         if seen.wanted:

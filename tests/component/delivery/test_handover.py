@@ -363,7 +363,7 @@ async def dying(control_plane: Path) -> AsyncIterator[DyingClient]:
         yield client
 
 
-@pytest.mark.parametrize("writes", range(10))
+@pytest.mark.parametrize("writes", range(12))
 async def test_a_kill_between_any_two_steps_is_made_up_for(
     made: World, writes: int, dying: DyingClient
 ) -> None:
