@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 #: the worker's exit code for an end that no repetition changes
 PERMANENT_EXIT = 3
+#: of what others say about a Pod
+_SHOWN = 512
 
 
 class Consumers(Protocol):
@@ -169,7 +171,8 @@ class Observer:
             return PublicationJob(JobPhase.SUCCEEDED)
         if job.failed:
             return PublicationJob(JobPhase.FAILED, verdict=_verdict(await self._pods(name)))
-        return PublicationJob(JobPhase.ACTIVE, since=job.metadata.creation_timestamp)
+        waiting = "" if job.status.ready else _waiting(await self._pods(name))
+        return PublicationJob(JobPhase.ACTIVE, since=job.metadata.creation_timestamp, waiting=waiting)
 
     async def _pods(self, job: str) -> list[Pod]:
         return await self._client.list(
@@ -197,6 +200,19 @@ def _is_settled(model: AnyModel, image: str) -> bool:
         return True
     wished = wish is not None and wish != status.observed_retry
     return status.phase == Phase.FAILED and not (wished or refused_by_another_version(status, image))
+
+
+def _waiting(pods: list[Pod]) -> str:
+    """Return why a Pod does not run, as the scheduler or the kubelet says it."""
+    for pod in pods:
+        scheduled = next((one for one in pod.status.conditions if one.type == "PodScheduled"), None)
+        if scheduled is not None and scheduled.status != "True":
+            return scheduled.message[:_SHOWN]
+        for container in pod.status.container_statuses:
+            held = container.state.waiting
+            if held is not None:
+                return f"{held.reason}: {held.message}"[:_SHOWN]
+    return ""
 
 
 def _verdict(pods: list[Pod]) -> Cause | None:

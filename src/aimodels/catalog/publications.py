@@ -13,6 +13,7 @@ from aimodels.catalog.names import publication_transfer
 from aimodels.catalog.reasons import RETRY_HINT
 from aimodels.catalog.state import (
     Cause,
+    DeleteJobs,
     JobPhase,
     Note,
     Plan,
@@ -55,11 +56,13 @@ def decide(o: Observation, now: datetime) -> Plan:
 
 
 def failed(o: Observation, now: datetime, cause: Cause) -> Plan:
-    """End the publication: the status first, then what it held."""
+    """End the publication: the status first, then what it held; a Job that never ends by itself goes too."""
     return Plan(
         status=statuses.failed(o.model, now, cause),
         notes=(Note(ModelEvent.PUBLICATION_FAILED, f"{cause.reason}: {cause.message}", warning=True),),
-        afterwards=(RevokeTransfers(),),
+        afterwards=(RevokeTransfers(), DeleteJobs())
+        if o.job.phase is JobPhase.ACTIVE
+        else (RevokeTransfers(),),
     )
 
 

@@ -95,6 +95,7 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """How far a Job is."""
 
     active: int = 0
+    ready: int = 0
     succeeded: int = 0
     failed: int = 0
     start_time: datetime | None = None

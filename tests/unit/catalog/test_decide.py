@@ -297,6 +297,7 @@ def test_silence_is_told_as_stalled_and_ends_in_failure_after_a_day() -> None:
 
     dead = decide(publishing(job=PublicationJob(JobPhase.ACTIVE, since=NOW - _GIVE_UP)), NOW)
     assert phase(dead) == Phase.FAILED
+    assert dead.afterwards == (RevokeTransfers(), DeleteJobs()), "its Pod may wait for a node for ever"
 
 
 def test_a_publication_that_is_there_makes_the_model_ready() -> None:
