@@ -5,6 +5,7 @@ What belongs here: putting the parts together. What does not: any of them.
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import sys
 
@@ -61,8 +62,16 @@ def build(client: Client, given: ControllerSettings, clock: Clock, *, lease: Lea
     )
     registry.tell(catalog.registry_changed)
     manager.add_task("bootstrap", bootstrap.run, Stage.LEADING)
+    manager.add_task("registry", lambda: _closed_at_the_end(registry), Stage.START)
     manager.add_task("health", lambda: _health(manager, given.health_port), Stage.START)
     return manager
+
+
+async def _closed_at_the_end(registry: Registry) -> None:
+    try:
+        await asyncio.Event().wait()
+    finally:
+        await registry.close()
 
 
 async def _health(manager: Manager, port: int) -> None:
