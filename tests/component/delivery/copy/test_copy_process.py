@@ -14,19 +14,19 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-import pytest_asyncio
 
 from aimodels.delivery.copy.outcome import Exit
 from modelio.registry import RegistryClient
 from modelkit import archives, modelpack
 from modelkit.facts import ModelFacts
-from tests.kit.dmcr import Dmcr
 from tests.kit.eventually import eventually
 from tests.kit.gate import Gate
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
+
+    from tests.kit.dmcr import Dmcr
 
 REPO = "models/team/x"
 DELIVERED = "d8_ai_models_dmcr_delivered_bytes_total"
@@ -35,13 +35,6 @@ MIB = 1 << 20
 
 #: one registry for all tests: each stores bytes of its own
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def dmcr(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Dmcr]:
-    folder = tmp_path_factory.mktemp("dmcr")
-    async with Dmcr(f"file://{folder}/store", folder / "dmcr.log") as running:
-        yield running
 
 
 async def publish(dmcr: Dmcr, files: dict[str, bytes], tar: dict[str, bytes] | None = None) -> str:
