@@ -15,8 +15,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from aimodels.upload.refusals import Reason, already_received, invalid, offset_mismatch
-from modelio.registry import MANIFEST_MEDIA_TYPE, NotFound, RegistryUnavailable, WrongLength
+from aimodels.upload.refusals import (
+    Reason,
+    already_received,
+    being_taken_over,
+    invalid,
+    is_lost,
+    offset_mismatch,
+)
+from modelio.registry import MANIFEST_MEDIA_TYPE, NotFound, RegistryError, RegistryUnavailable, WrongLength
 from modelkit import modelpack
 from modelkit.errors import NotAModel, NotServed
 from modelkit.formats import detect
@@ -63,11 +70,14 @@ class Receiver:
         """Return how far the upload is: by looking on while it moves, else by taking it over."""
         await self.refuse_received(access)
         upload = self._moving(access.session)
-        if upload is not None:
+        try:
+            if upload is None:
+                upload = await access.client.open_upload(access.repository, access.session)
             await upload.refresh()
-        else:
-            upload = await access.client.open_upload(access.repository, access.session)
-            await upload.refresh()
+        except RegistryError as error:
+            if not is_lost(error):
+                raise
+            raise being_taken_over() from error
         return Standing(upload.offset, upload.digest_so_far)
 
     async def receive(
@@ -158,7 +168,7 @@ class Receiver:
 
     def _moving(self, session: str) -> UploadSession | None:
         now = asyncio.get_running_loop().time()
-        for body, upload in self._running.get(session, {}).items():
+        for body, upload in reversed(self._running.get(session, {}).items()):
             if now - body.moved < LIVE_SECONDS:
                 return upload
         return None

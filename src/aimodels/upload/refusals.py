@@ -16,6 +16,8 @@ from webkit.problems import Problem
 OFFSET_HEADER = "Upload-Offset"
 _FULL = 507
 _TOO_LARGE = 413
+#: The session was voided, by a request that started over or with the whole upload, which the door tells.
+_NO_SESSION = "BLOB_UPLOAD_UNKNOWN"
 _AGAIN = {"retry-after": "1"}
 
 
@@ -134,9 +136,25 @@ def restarting() -> Problem:
     )
 
 
+def being_taken_over() -> Problem:
+    """Answer who asks where the upload stands; 409 would say there that all of it is here."""
+    return Problem(
+        503,
+        Reason.TAKEN_OVER,
+        "another request is taking this upload over right now",
+        "ask again in a moment",
+        headers=_AGAIN,
+    )
+
+
+def is_lost(error: RegistryError) -> bool:
+    """Tell whether another request has taken the upload's session over, or started it anew."""
+    return isinstance(error, SessionLost) or error.code == _NO_SESSION
+
+
 def of_registry(error: RegistryError) -> Problem:
     """Name what the registry's answer means for the person who uploads."""
-    if isinstance(error, SessionLost):
+    if is_lost(error):
         return Problem(
             409,
             Reason.TAKEN_OVER,

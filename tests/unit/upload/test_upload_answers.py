@@ -13,7 +13,7 @@ import pytest
 from aimodels.upload.access import FRESH_SECONDS, Door
 from aimodels.upload.app import App
 from aimodels.upload.receiving import Receiver
-from modelio.registry import NotAuthorised, RegistryUnavailable, SessionLost
+from modelio.registry import NotAuthorised, NotFound, RegistryUnavailable, SessionLost
 from opskit.clock import ManualClock
 from tests.kit import asgi
 from tests.kit.uploadregistry import SESSION, TOKEN, FakeRegistry, typed
@@ -152,6 +152,8 @@ async def test_status_codes_of_the_reference(world: World, case: dict[str, Any])
     ("error", "expected"),
     [
         (SessionLost("taken", status=409), (409, "TakenOver")),
+        (NotFound("started over", status=404, code="BLOB_UPLOAD_UNKNOWN"), (409, "TakenOver")),
+        (NotFound("deleted", status=404, code="NAME_UNKNOWN"), (410, "UploadEnded")),
         (RegistryUnavailable("down"), (503, "StorageUnavailable")),
         (RegistryUnavailable("full", status=507), (507, "StorageFull")),
         (NotAuthorised("our own token", status=401), (503, "StorageUnavailable")),
@@ -162,6 +164,16 @@ async def test_what_fails_behind_the_gateway_is_never_the_users_fault(
 ) -> None:
     world.registry.fails = error
     assert told(await world.call("PUT", body=GGUF)) == expected
+
+
+@pytest.mark.parametrize("code", [None, "BLOB_UPLOAD_UNKNOWN"])
+async def test_409_to_a_head_means_received_and_nothing_else(world: World, code: str | None) -> None:
+    kind = NotFound if code else SessionLost
+    world.registry.fails = kind("taken", status=409, code=code)
+    answer = await world.call("HEAD")
+    assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+    await world.put()
+    assert (await world.call("HEAD")).status == 409
 
 
 @pytest.mark.parametrize(
