@@ -51,9 +51,10 @@ _MEANINGS = {
 class Broken(Exception):
     """The connection or the gateway failed in a way that may pass."""
 
-    def __init__(self, why: str, retry_after: float | None = None) -> None:
+    def __init__(self, why: str, retry_after: float | None = None, *, answered: bool = False) -> None:
         super().__init__(why)
         self.retry_after = retry_after
+        self.answered = answered
 
 
 class Complete(Exception):
@@ -126,20 +127,22 @@ class Sender:
 
     async def send(self) -> Receipt:
         """Send the whole file and return when the gateway has committed it; Failure when that cannot be."""
-        failures, furthest, since, told = 0, -1, time.monotonic(), ""
+        failures, furthest, since, told = 0, -1, 0.0, ""
         while True:
             try:
                 offset = await self._start()
                 if offset > furthest:
-                    failures, furthest, since = 0, offset, time.monotonic()
+                    failures, furthest = 0, offset
                 return await self._put(offset)
             except Complete:
                 self._progress.moved(self._size)
                 return Receipt(await self._prefixes.digest(self._size), self._size)
             except Broken as error:
                 self._prefixes.check()
+                now = time.monotonic()
+                since = since if failures else now  # patience counts from the first failure after progress
                 failures += 1
-                if time.monotonic() - since > self._patience:
+                if now - since > self._patience:
                     raise Failure(
                         "The upload was interrupted",
                         f"for {self._patience:.0f} s no further byte arrived ({error})",
@@ -187,7 +190,7 @@ class Sender:
 
     async def _receipt(self, answer: aiohttp.ClientResponse) -> Receipt:
         try:
-            receipt = msgspec.json.decode(await answer.content.read(_LONGEST_ANSWER), type=Receipt)
+            receipt = msgspec.json.decode(await _said(answer), type=Receipt)
         except msgspec.DecodeError as error:
             raise Failure(
                 "The gateway's answer cannot be read", str(error), "Check the address of the upload"
@@ -235,13 +238,22 @@ class Sender:
         return self._url.split("/")[2]
 
 
+async def _said(answer: aiohttp.ClientResponse) -> bytes:
+    """Return the body, however many pieces it comes in."""
+    body = bytearray()
+    async for piece in answer.content.iter_any():
+        body += piece
+        if len(body) >= _LONGEST_ANSWER:
+            break
+    return bytes(body)
+
+
 async def _refused(answer: aiohttp.ClientResponse) -> Exception:
     """Tell what may pass from what may not, in the gateway's own words."""
     if answer.status == _CONFLICT and answer.method == "HEAD":
         return Complete()
-    body = await answer.content.read(_LONGEST_ANSWER)
     try:
-        refusal = msgspec.json.decode(body, type=_Refusal)
+        refusal = msgspec.json.decode(await _said(answer), type=_Refusal)
     except msgspec.DecodeError:
         otherwise = (f"the answer is {answer.status} {answer.reason}", "")
         refusal = _Refusal("", *_MEANINGS.get(answer.status, otherwise))
@@ -249,7 +261,7 @@ async def _refused(answer: aiohttp.ClientResponse) -> Exception:
         return Complete()
     if answer.status in _PASSING:
         after = answer.headers.get("Retry-After", "")
-        return Broken(refusal.message, float(after) if after.isdigit() else None)
+        return Broken(refusal.message, float(after) if after.isdecimal() else None, answered=True)
     code = {400: Exit.USAGE, 401: Exit.DENIED, 403: Exit.DENIED, 409: Exit.FAILED}.get(
         answer.status, Exit.IMPOSSIBLE
     )

@@ -132,10 +132,11 @@ async def send(at: Session, to: Link, prefixes: Prefixes, *, filename: str, prog
 
 
 async def _answers(sender: Sender) -> bool:
+    """Tell whether the address leads somewhere, be it to a gateway that is busy now."""
     try:
         await sender.held()
-    except Broken:
-        return False
+    except Broken as error:
+        return error.answered
     except Complete:
         return True
     return True

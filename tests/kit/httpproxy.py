@@ -31,7 +31,7 @@ class Seen(NamedTuple):
     method: str
     path: str
     authorization: str | None
-    range: str | None
+    range: str | None  #: Range, or Content-Range of what is sent
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,14 @@ class Fault:
 class HttpProxy:
     """``async with HttpProxy(upstream) as proxy``: ``proxy.url`` leads to the upstream."""
 
-    def __init__(self, upstream: str, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self, upstream: str, tls: ssl.SSLContext | None = None, *, trust: ssl.SSLContext | None = None
+    ) -> None:
         self.seen: list[Seen] = []
         self.url = ""
         self._upstream = upstream
         self._tls = tls
+        self._trust = trust or True
         self._faults: list[Fault] = []
         self._stale: set[str] = set()
         self._connections: set[web.RequestHandler] = set()
@@ -160,7 +163,7 @@ class HttpProxy:
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         shown = request.headers.get("Authorization")
         self._connections.add(request.protocol)
-        self.seen.append(Seen(request.method, request.raw_path, shown, request.headers.get("Range")))
+        self.seen.append(Seen(request.method, request.raw_path, shown, _range(request)))
         for fault in self._faults:
             if fault.method == request.method and fault.path in request.raw_path:
                 self._faults.remove(fault)
@@ -187,7 +190,7 @@ class HttpProxy:
         sent = body or (request.content.iter_any() if request.can_read_body else None)
         target = URL(self._upstream + request.raw_path, encoded=True)
         async with self._client.request(
-            request.method, target, headers=headers, data=sent, allow_redirects=False
+            request.method, target, headers=headers, data=sent, allow_redirects=False, ssl=self._trust
         ) as answer:
             kept = {name: value for name, value in answer.headers.items() if name.lower() not in _OWN}
             response = web.StreamResponse(status=answer.status, headers=kept)
@@ -209,6 +212,10 @@ class HttpProxy:
             await self._ended.wait()
         if request.transport:
             request.transport.close()
+
+
+def _range(request: web.Request) -> str | None:
+    return request.headers.get("Content-Range") or request.headers.get("Range")
 
 
 async def _first(request: web.Request, count: int) -> AsyncGenerator[bytes, None]:

@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import TYPE_CHECKING
 
-import pytest_asyncio
-
-from tests.kit import gatewayworld
-from tests.kit.accounts import Accounts
-from tests.kit.controlplane import fresh_namespace
+import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    import pytest
+    from tests.kit.gatewayworld import World
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def world(
-    control_plane: Path, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[gatewayworld.World]:
-    """Return a running gateway before a running registry, shared by all tests."""
-    folder = tmp_path_factory.mktemp("gateway")
-    with fresh_namespace(control_plane) as namespace, closing(Accounts(control_plane, namespace)) as accounts:
-        async with gatewayworld.running(control_plane, accounts, folder) as made:
-            yield made
+@pytest.fixture
+def world(gateway_world: World) -> World:
+    """Return a running gateway before a running registry."""
+    return gateway_world
