@@ -156,6 +156,10 @@ class HttpProxy:
         """Send the client elsewhere."""
         self.reply(method, path, 307, headers={"Location": location} if location else None)
 
+    def forgive(self) -> None:
+        """Forget the faults that nobody has met."""
+        self._faults.clear()
+
     def make_stale(self, authorization: str) -> None:
         """Refuse these credentials from now on."""
         self._stale.add(authorization)

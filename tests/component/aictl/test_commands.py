@@ -13,19 +13,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
-import trustme
+import pytest_asyncio
 
 from aimodels.api.model import ClusterModel, Model
 from aimodels.api.reasons import Phase
 from kubekit.client import Client, connect
-from tests.kit import gateway
+from modelio.registry import NotFound
 from tests.kit.eventually import eventually
-from tests.kit.gateway import Gateway
+from tests.kit.httpproxy import HttpProxy
 from tests.kit.modelsapi import Catalogue, install_definitions, user
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
+
+    from tests.kit.gatewayworld import Ticket, World
 
 MODELS = {
     "apiGroups": ["ai.deckhouse.io"],
@@ -36,7 +38,7 @@ CONTENT = b"GGUF" + os.urandom(3_000_000)
 DIGEST = f"sha256:{'a' * 64}"
 RESOLVED = {"format": "GGUF", "family": "gemma3", "parameterCount": 268_098_176, "quantization": "Q4_K_M"}
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.asyncio(loop_scope="session")]
 
 
 @dataclass
@@ -46,7 +48,7 @@ class Ended:
     err: str
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def client(control_plane: Path) -> AsyncIterator[Client]:
     async with connect(control_plane) as client:
         await install_definitions(client)
@@ -94,27 +96,41 @@ async def _ready(catalogue: Catalogue, content: bytes) -> None:
     )
 
 
+def received(world: World, ticket: Ticket) -> Callable[[], Awaitable[bool]]:
+    """Return a question whether the whole file arrived."""
+
+    async def look() -> bool:
+        try:
+            return bool(await world.received(ticket))
+        except NotFound:
+            return False
+
+    return look
+
+
+async def stored(world: World, ticket: Ticket) -> bytes:
+    layer = json.loads((await world.received(ticket)).body)["layers"][0]
+    return await world.stored(ticket, layer["digest"])
+
+
 async def test_an_upload_from_create_to_ready(
-    client: Client, control_plane: Path, namespace: str, file: Path
+    client: Client, control_plane: Path, namespace: str, file: Path, gateway_world: World
 ) -> None:
     catalogue = Catalogue(client, Model, "gemma", namespace)
-    authority = trustme.CA()
-    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    authority.issue_cert("127.0.0.1").configure_cert(tls)
-    async with gateway.serving(Gateway(), tls) as to:
-        command = ("upload", "gemma", str(file), "-n", namespace, "--create")
-        process = await _start(control_plane, *command)
-        trusted = authority.cert_pem.bytes().decode()
-        await catalogue.appeared()
-        await catalogue.issue_upload(
-            "ai-model-upload-gemma", namespace, url=to.url, token="right", ca_crt=trusted
-        )
-        await eventually(to.is_received)
-        await catalogue.tell("Publishing", "Verifying", "", upload=None)
-        await _ready(catalogue, CONTENT)
-        ended = await _end(process)
+    ticket = await gateway_world.allow()
+    trusted = await asyncio.to_thread(gateway_world.gateway.ca_file.read_text)
+    command = ("upload", "gemma", str(file), "-n", namespace, "--create")
+    process = await _start(control_plane, *command)
+    await catalogue.appeared()
+    await catalogue.issue_upload(
+        "ai-model-upload-gemma", namespace, url=ticket.url, token=ticket.token, ca_crt=trusted
+    )
+    await eventually(received(gateway_world, ticket))
+    await catalogue.tell("Publishing", "Verifying", "", upload=None)
+    await _ready(catalogue, CONTENT)
+    ended = await _end(process)
     assert ended.code == 0, ended.err
-    assert to.held == CONTENT
+    assert await stored(gateway_world, ticket) == CONTENT
     assert f"Model {namespace}/gemma created" in ended.err
     assert "GGUF, gemma3, 268 M parameters, Q4_K_M, 2.9 MiB" in ended.err
     assert ended.out.startswith("Ready in ")
@@ -129,27 +145,39 @@ async def test_an_upload_from_create_to_ready(
 
 
 async def test_an_interrupted_upload_goes_on_with_the_same_command(
-    client: Client, control_plane: Path, namespace: str, file: Path
+    client: Client, control_plane: Path, namespace: str, file: Path, gateway_world: World
 ) -> None:
     catalogue = await _upload_model(client, namespace, "gemma")
-    async with gateway.serving(Gateway(faults=[1_000_000])) as to:
-        to.head_faults = [(200, {"Upload-Offset": "0"}, b"")] * 2 + [
-            gateway.refusal(503, "Busy", "wait")
-        ] * 50
-        await catalogue.issue_upload("secret", namespace, url=to.url, token="right")
+    ticket = await gateway_world.allow()
+    trust = ssl.create_default_context(cafile=gateway_world.gateway.ca_file)
+    async with HttpProxy(gateway_world.gateway.url, trust=trust) as proxy:
+        for _ in range(2):
+            proxy.reply("HEAD", "", 200, headers={"Upload-Offset": "0"})
+        for _ in range(50):
+            proxy.fail("HEAD", "", 503)
+        proxy.cut_request("PUT", "", 1_000_000)
+
+        async def is_waiting() -> bool:
+            return len(proxy.asked("HEAD")) > 2
+
+        url = f"{proxy.url}/v1/upload/{ticket.session}"
+        await catalogue.issue_upload("secret", namespace, url=url, token=ticket.token)
         process = await _start(control_plane, "upload", "gemma", str(file), "-n", namespace)
-        await eventually(to.was_busy)
+        await eventually(is_waiting)
         process.send_signal(signal.SIGINT)
         interrupted = await _end(process)
         assert interrupted.code == 130
         assert "the same command goes on where this one stopped" in interrupted.err
-        to.head_faults = []
+        proxy.forgive()
         process = await _start(control_plane, "upload", "gemma", str(file), "-n", namespace)
-        await eventually(to.is_received)
+        await eventually(received(gateway_world, ticket))
         await _ready(catalogue, CONTENT)
         assert (await _end(process)).code == 0
-    assert to.ranges == ["", "bytes 1000000-3000003/3000004"]
-    assert to.held == CONTENT
+    first, second = (one.range for one in proxy.asked("PUT"))
+    assert first is None
+    assert second
+    assert 0 < int(second.removeprefix("bytes ").partition("-")[0]) <= 1_000_000
+    assert await stored(gateway_world, ticket) == CONTENT
 
 
 async def test_who_may_not_read_the_secret_is_told_which_role_to_ask_for(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -13,9 +13,6 @@ from hypothesis import strategies as st
 from aictl import prefixes
 from aictl.exits import Failure
 from aictl.prefixes import Prefixes
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CONTENT = os.urandom(10_000)
 
@@ -60,3 +57,24 @@ async def test_a_file_that_shrinks_is_noticed(tmp_path: Path) -> None:
         await known.digest(500)
     with pytest.raises(Failure, match="was changed"):
         [piece async for piece in known.chunks(0, 100)]
+
+
+def is_open(file: Path) -> bool:
+    return any(one.resolve() == file for one in Path("/proc/self/fd").iterdir())
+
+
+async def test_no_file_stays_open_for_whoever_gives_up_half_way(file: Path) -> None:
+    chunks = Prefixes(file).chunks(0, 1000)
+    await anext(chunks)
+    assert not is_open(file)
+
+
+async def test_a_file_that_is_gone_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(CONTENT)
+    prefixes = Prefixes(path)
+    path.unlink()
+    with pytest.raises(Failure, match="removed"):
+        await prefixes.digest(len(CONTENT))
+    with pytest.raises(Failure, match="removed"):
+        prefixes.check()
