@@ -1,8 +1,9 @@
 """Writing large bodies past the page cache.
 
-A part is read at most once soon after it is written, and a model is larger than what the cache should give
-up for it. Filling the cache costs more processor time than hashing the bytes; past it the disk's own engine
-moves them. Where the file system or the buffer does not allow it, the caller writes as usual.
+The first bytes of an object go through the cache: one that is read soon after, as most are, is found there,
+which costs less than reading it back. What a share of the memory does not hold is written past the cache,
+where the disk's own engine moves it for a tenth of the processor time. Where the file system or the buffer
+does not allow that, the caller writes as usual.
 """
 
 from __future__ import annotations
@@ -11,12 +12,17 @@ import errno
 import os
 from typing import TYPE_CHECKING
 
+from opskit import memory
+
 if TYPE_CHECKING:
     from pathlib import Path
 
 #: Offset and length of a direct write are whole blocks; 4096 suits every disk, also those that say 512.
 _BLOCK = 4096
 _WORTH_IT = 1 << 20
+#: so much of one object may fill the page cache: a sixteenth of the memory, and no more than this
+_MOST_CACHED = 512 << 20
+_SHARE = 16
 _NOT_HERE = {errno.EINVAL, errno.EOPNOTSUPP}
 
 
@@ -25,6 +31,7 @@ class DirectFile:
 
     def __init__(self, path: Path) -> None:
         self._descriptor: int | None = None
+        self._cached = cached_bytes()
         try:
             self._descriptor = os.open(path, os.O_WRONLY | os.O_DIRECT | os.O_CLOEXEC)
         except OSError as error:
@@ -37,6 +44,8 @@ class DirectFile:
         They are on the disk, but for its own cache and the file's metadata: flush the file as usual.
         """
         size = len(body) - len(body) % _BLOCK
+        if offset + size <= self._cached:
+            return 0
         if self._descriptor is None or size < _WORTH_IT or offset % _BLOCK:
             return 0
         written = 0
@@ -56,3 +65,9 @@ class DirectFile:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
+
+
+def cached_bytes() -> int:
+    """Return how many leading bytes of an object are left to the page cache."""
+    limit = memory.limit() or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min(limit // _SHARE, _MOST_CACHED)

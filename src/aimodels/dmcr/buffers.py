@@ -12,14 +12,14 @@ from __future__ import annotations
 import asyncio
 import mmap
 from collections import deque
-from pathlib import Path
+
+from opskit import memory
 
 MIB = 1 << 20
 #: smaller buffers are not worth keeping
 _KEPT_FROM = MIB
 _SHARE_OF_LIMIT = 4
 _MOST = 512 * MIB
-_LIMIT_FILES = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
 
 class Buffers:
@@ -97,11 +97,5 @@ def _pages(size: int) -> memoryview:
 
 def default_budget() -> int:
     """Return a quarter of the memory that the container may use, at most 512 MiB."""
-    for path in _LIMIT_FILES:
-        try:
-            text = path.read_text().strip()
-        except OSError:
-            continue
-        if text.isdigit():
-            return min(int(text) // _SHARE_OF_LIMIT, _MOST)
-    return _MOST
+    limit = memory.limit()
+    return min(limit // _SHARE_OF_LIMIT, _MOST) if limit is not None else _MOST
