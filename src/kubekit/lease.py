@@ -63,6 +63,7 @@ class Lease:
         self._timing = timing or LeaseTiming()
         self._rng = random.SystemRandom()
         self._renewed_at: float | None = None
+        self._written = False
         self._version = ""
         self._seen: tuple[str, float] | None = None
 
@@ -109,15 +110,19 @@ class Lease:
                 self._renewed_at = started
 
     async def release(self) -> None:
-        """Let the next candidate take over at once; harmless when the lease is not held."""
-        if self._renewed_at is None:
+        """Let the next candidate take over at once; harmless when the lease is not held.
+
+        What counts is whether the record names us: a claim whose answer was not awaited may be there.
+        """
+        if not self._written:
             return
+        self._written = False
         self._renewed_at = None
         _LEADS.labels(self.name).set(0)
         try:
             async with asyncio.timeout(self._timing.request):
-                await self._write_as_holder({"holderIdentity": "", "leaseDurationSeconds": 1})
-        except (KubeError, TimeoutError, LeaseLost) as error:
+                await self._let_go()
+        except (KubeError, TimeoutError) as error:
             _log.warning("lease not released", lease=self.name, **fields_of(error))
 
     async def _try(self) -> bool:
@@ -132,6 +137,7 @@ class Lease:
         if holder and holder != self.identity and _now() - self._seen[1] <= respected:
             return False
         self._version = version
+        self._written = True
         try:
             transitions = (record.spec.lease_transitions or 0) + 1
             await self._write(self._spec() | {"acquireTime": _stamp(), "leaseTransitions": transitions})
@@ -146,6 +152,7 @@ class Lease:
             "metadata": {"name": self.name, "namespace": self._namespace},
             "spec": self._spec() | {"acquireTime": _stamp(), "leaseTransitions": 0},
         }
+        self._written = True
         try:
             made = await self._client.create(manifest)
         except AlreadyExists:
@@ -153,10 +160,14 @@ class Lease:
         self._version = made["metadata"]["resourceVersion"]
         return True
 
-    async def _renew(self) -> None:
-        await self._write_as_holder(self._spec())
+    async def _let_go(self) -> None:
+        record = await self._client.find(LeaseRecord, self.name, self._namespace)
+        if record is not None and record.spec.holder_identity == self.identity:
+            self._version = record.metadata.resource_version
+            await self._write({"holderIdentity": "", "leaseDurationSeconds": 1})
 
-    async def _write_as_holder(self, spec: dict[str, Any]) -> None:
+    async def _renew(self) -> None:
+        spec = self._spec()
         try:
             await self._write(spec)
         except (Conflict, NotFound):

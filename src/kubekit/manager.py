@@ -148,6 +148,9 @@ class Manager:
                 self._begin(group, running, Stage.SYNCED)
                 if self._lease is None or await self._unless_stopped(self._lease.acquire()):
                     await self._lead(group, running)
+                else:
+                    # It may have become ours in the very moment of the end.
+                    await self._lease.release()
             for task in reversed(running):
                 task.cancel()
 
@@ -225,6 +228,7 @@ class Manager:
         finally:
             work.cancel()
             stop.cancel()
+            await asyncio.wait({work, stop})
 
     async def _heartbeat(self) -> None:
         loop = asyncio.get_running_loop()

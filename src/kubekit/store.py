@@ -5,7 +5,8 @@ What belongs here: keeping and looking up. What does not: where the objects come
 
 Readers are plain calls: they never await and never see half of a list. A key whose object could not be
 decoded is present as ``Undecodable``; reading it raises, and ``require_whole`` raises while there is any,
-so that nobody deletes on the strength of what merely could not be read.
+so that nobody deletes on the strength of what merely could not be read. An object for which an index fails is
+such a key too: whoever looks through that index would miss it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from kubekit.errors import Unreadable
 from kubekit.resources.meta import Resource
 from kubekit.wire import Undecodable
+from opskit import logging
 
 if TYPE_CHECKING:
     from kubekit.resources.meta import ObjectMeta
@@ -25,6 +27,10 @@ R = TypeVar("R", bound=Resource)
 
 Key = tuple[str, str]
 Index = Callable[[R], Iterable[str]]
+#: (index, value) of one object
+_Postings = tuple[tuple[str, str], ...]
+
+_log = logging.logger(__name__)
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,7 @@ class Store(Generic[R]):
         self._undecodable: dict[Key, Undecodable] = {}
         self._indexes: dict[str, Index[R]] = {}
         self._postings: dict[str, dict[str, dict[Key, None]]] = {}
+        self._posted: dict[Key, _Postings] = {}
         for name, index in (indexes or {}).items():
             self.add_index(name, index)
 
@@ -60,8 +67,8 @@ class Store(Generic[R]):
             raise ValueError(f"{self.kind} has an index {name!r} already")
         self._indexes[name] = index
         self._postings[name] = {}
-        for key, item in self._objects.items():
-            self._post(name, key, item)
+        for item in self.list():
+            self._keep(item)
 
     def get(self, namespace: str, name: str) -> R | None:
         """Return an object, or None; raise ``Unreadable`` when it is there but could not be decoded."""
@@ -109,15 +116,10 @@ class Store(Generic[R]):
         known = self._undecodable.get(key) or before
         if known is not None and _version(known) == _version(item):
             return None
-        if isinstance(item, Undecodable):
-            self._drop(key)
-            self._undecodable[key] = item
-            return Change(key, item.metadata, before, None)
-        self._drop(key)
-        self._objects[key] = item
-        for name in self._indexes:
-            self._post(name, key, item)
-        return Change(key, item.metadata, before, item)
+        kept = self._keep(item)
+        if known is not None and _version(known) == _version(kept):
+            return None
+        return Change(key, item.metadata, before, None if isinstance(kept, Undecodable) else kept)
 
     def remove(self, key: Key) -> Change[R] | None:
         """Forget an object; None when it is not known."""
@@ -128,23 +130,43 @@ class Store(Generic[R]):
         self._drop(key)
         return Change(key, known.metadata, before, None)
 
+    def _keep(self, item: R | Undecodable) -> R | Undecodable:
+        """Put the object in place of what is known of its key; return it, undecodable if an index fails."""
+        key = item.metadata.key
+        values: _Postings = ()
+        if not isinstance(item, Undecodable):
+            item, values = self._indexed(item)
+        self._drop(key)
+        if isinstance(item, Undecodable):
+            self._undecodable[key] = item
+            return item
+        self._objects[key] = item
+        if values:
+            self._posted[key] = values
+        for name, value in values:
+            self._postings[name].setdefault(value, {})[key] = None
+        return item
+
+    def _indexed(self, item: R) -> tuple[R | Undecodable, _Postings]:
+        """Return the object with its values of every index."""
+        found: list[tuple[str, str]] = []
+        for name, index in self._indexes.items():
+            try:
+                found += [(name, value) for value in index(item)]
+            except Exception as error:  # noqa: BLE001 an index's mistake must not stop a kind
+                _log.exception("an index failed", kind=self.kind, object=item.metadata.key, index=name)
+                text = f"index {name}: {type(error).__name__} {error}"
+                return Undecodable(kind=type(item).KIND, metadata=item.metadata, error=text), ()
+        return item, tuple(found)
+
     def _drop(self, key: Key) -> None:
         self._undecodable.pop(key, None)
-        item = self._objects.pop(key, None)
-        if item is None:
-            return
-        for name, index in self._indexes.items():
-            postings = self._postings[name]
-            for value in index(item):
-                keys = postings.get(value)
-                if keys is not None:
-                    keys.pop(key, None)
-                    if not keys:
-                        del postings[value]
-
-    def _post(self, name: str, key: Key, item: R) -> None:
-        for value in self._indexes[name](item):
-            self._postings[name].setdefault(value, {})[key] = None
+        self._objects.pop(key, None)
+        for name, value in self._posted.pop(key, ()):
+            keys = self._postings[name].get(value, {})
+            keys.pop(key, None)
+            if not keys:
+                self._postings[name].pop(value, None)
 
 
 def _version(item: Resource | Undecodable) -> tuple[str, str, bool]:

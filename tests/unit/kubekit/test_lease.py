@@ -221,3 +221,49 @@ async def test_a_foreign_label_on_the_record_is_no_loss() -> None:
     await asyncio.sleep(60)
     assert lease.held()
     holding.cancel()
+
+
+class SlowAnswers(FakeClient):
+    """The API server executes a write long before its answer arrives."""
+
+    def _store(self, spec: dict[str, Any]) -> dict[str, Any]:
+        made = super()._store(spec)
+        self.stored.set()
+        return made
+
+    def __init__(self, server: OneLease) -> None:
+        super().__init__(server)
+        self.stored = asyncio.Event()
+
+    async def create(self, manifest: dict[str, Any]) -> dict[str, Any]:
+        made = await super().create(manifest)
+        await asyncio.sleep(1)
+        return made
+
+
+@pytest.mark.looptime
+async def test_a_claim_whose_answer_was_not_awaited_is_released() -> None:
+    server = OneLease()
+    view = SlowAnswers(server)
+    lease = candidate(view, "a")
+    claiming = asyncio.create_task(lease.acquire())
+    await view.stored.wait()
+    claiming.cancel()
+    await asyncio.wait({claiming})
+    await lease.release()
+    assert server.spec is not None
+    assert server.spec["holderIdentity"] == ""
+
+
+@pytest.mark.looptime
+async def test_who_only_waited_releases_nothing() -> None:
+    server = OneLease()
+    first, second = candidate(server.view(), "a"), candidate(server.view(), "b")
+    await first.acquire()
+    waiting = asyncio.create_task(second.acquire())
+    await asyncio.sleep(1)
+    waiting.cancel()
+    await asyncio.wait({waiting})
+    await second.release()
+    assert server.spec is not None
+    assert server.spec["holderIdentity"] == first.identity

@@ -13,6 +13,8 @@ from kubekit.resources import ConfigMap
 from kubekit.watch import Relisted
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kubekit.client import Client
     from kubekit.lease import Lease
 
@@ -126,6 +128,26 @@ async def test_an_orderly_end_releases_the_lease() -> None:
     await asyncio.sleep(1)
     made.stop()
     await running
+    assert lease.released
+
+
+class LeaseAtTheEnd(BrittleLease):
+    """A lease that becomes ours in the very moment in which the process is told to end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stop: Callable[[], None] = self.lost.set
+
+    async def acquire(self) -> None:
+        self.stop()
+
+
+@pytest.mark.looptime
+async def test_an_end_in_the_moment_of_taking_the_lease_releases_it() -> None:
+    lease = LeaseAtTheEnd()
+    made = Manager(cast("Client", NoClient()), lease=cast("Lease", lease))
+    lease.stop = made.stop
+    await made.run()
     assert lease.released
 
 

@@ -100,3 +100,30 @@ def test_an_undecodable_object_that_vanishes_is_reported() -> None:
     assert change.metadata.name == "bad"
     assert change.sides == ()
     store.require_whole()
+
+
+def by_flawed_team(item: ConfigMap) -> list[str]:
+    return [item.metadata.labels["team"]]
+
+
+def test_an_object_for_which_an_index_fails_is_unreadable_and_the_others_are_not() -> None:
+    store: Store[ConfigMap] = Store("ConfigMap", {"flawed": by_flawed_team})
+    changes = store.replace([config("good", team="red"), config("bad")])
+    assert {change.key[1]: change.after is None for change in changes} == {"good": False, "bad": True}
+    assert [item.metadata.name for item in store.by("flawed", "red")] == ["good"]
+    assert "flawed" in store.undecodable["ns", "bad"].error
+    with pytest.raises(Unreadable, match="KeyError"):
+        store.require_whole()
+    assert store.replace([config("good", team="red"), config("bad")]) == [], "it is told once"
+
+
+def test_an_object_leaves_a_failing_index_and_comes_back() -> None:
+    store: Store[ConfigMap] = Store("ConfigMap")
+    store.replace([config("a", team="red"), config("b")])
+    store.add_index("flawed", by_flawed_team)
+    assert [*store.undecodable] == [("ns", "b")]
+    store.apply(config("a", "2"))
+    assert store.by("flawed", "red") == []
+    store.apply(config("b", "2", team="red"))
+    assert [item.metadata.name for item in store.by("flawed", "red")] == ["b"]
+    assert [*store.undecodable] == [("ns", "a")]
