@@ -127,7 +127,7 @@ class _Keeper:
             if old is not None and not leaf_is_due(old, authority.current, serving.names, now):
                 return old, None
             new = make_leaf(authority.current, serving.names, now, policy.leaf_validity)
-            data = {CERTIFICATE: new.certificate, KEY: new.key, CA: authority.bundle}
+            data = {CERTIFICATE: new.certificate, KEY: new.key}
             return new, self._secret(serving.secret, data)
 
         pair = await self._keep(Secret, serving.secret, wanted)
