@@ -135,7 +135,7 @@ class Actor:
                 "SecretExists",
                 f"Secret {namespace}/{name} is not ours, and its name is needed for the upload: delete it",
             )
-        await self._applier.delete(Secret, namespace, name, uid=found.metadata.uid)
+        await self._client.delete(Secret, name, namespace, uid=found.metadata.uid)
 
     async def _refresh_upload(self, key: Key, model: AnyModel) -> None:
         found = await self._client.find(Secret, names.upload_secret(key), self._handout.place(key))
@@ -147,10 +147,10 @@ class Actor:
         namespace = self._handout.place(key)
         secret = await self._client.find(Secret, names.upload_secret(key), namespace)
         if secret is not None and owned(secret, model):
-            await self._applier.delete(Secret, namespace, secret.metadata.name, uid=secret.metadata.uid)
+            await self._client.delete(Secret, secret.metadata.name, namespace, uid=secret.metadata.uid)
         role = await self._client.find(Role, names.upload_role(key), namespace)
         if role is not None and any(one.uid == model.metadata.uid for one in role.metadata.owner_references):
-            await self._applier.delete(Role, namespace, role.metadata.name, uid=role.metadata.uid)
+            await self._client.delete(Role, role.metadata.name, namespace, uid=role.metadata.uid)
 
     async def _start_publication(self, key: Key, model: AnyModel, attempt: int) -> None:
         metadata = model.metadata
@@ -186,4 +186,4 @@ class Actor:
     async def _delete_jobs(self, model: AnyModel) -> None:
         selector = f"{names.UID_LABEL}={model.metadata.uid}"
         for job in await self._client.list(Job, self._jobs.namespace, label_selector=selector):
-            await self._applier.delete(Job, self._jobs.namespace, job.metadata.name, uid=job.metadata.uid)
+            await self._client.delete(Job, job.metadata.name, self._jobs.namespace, uid=job.metadata.uid)
