@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _BLOCK = 4096
 _WORTH_IT = 1 << 20
 #: so much of one object may fill the page cache: a sixteenth of the memory, and no more than this
-_MOST_CACHED = 512 << 20
+_MOST_CACHED = 256 << 20
 _SHARE = 16
 _NOT_HERE = {errno.EINVAL, errno.EOPNOTSUPP}
 
