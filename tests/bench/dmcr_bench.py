@@ -91,7 +91,7 @@ def small_write_time(directory: Path) -> float:
 def limit(row: str, sample: Sample, bounds: Bounds) -> str:
     """Name the bound that the median transfer came closest to."""
     cores = os.cpu_count() or 1
-    others = max(sample.machine - sample.server - sample.client, 0)
+    others = sample.machine - sample.server - sample.client
     busy = f"cores (server {sample.server:.2f}, client {sample.client:.2f}, others {others:.2f} of {cores})"
     shares = {busy: sample.machine / cores}
     if row.startswith("PUT"):
