@@ -1,13 +1,14 @@
-"""Leftovers of models that went without us: somebody took our finalizer off, or the object was lost.
+"""Leftovers: of models that went without us, and of ends that were written before a crash and not tidied up.
 
-What belongs here: finding transfers and Jobs whose model is gone, and ending them. What does not: bytes,
-which DMCR's collector judges by its own records.
+What belongs here: finding transfers and Jobs that nobody needs any more, and ending them. What does not:
+bytes, which DMCR's collector judges by its own records.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aimodels.api.reasons import Phase
 from aimodels.catalog import names
 from kubekit.errors import KubeError
 from kubekit.resources import Job
@@ -26,10 +27,11 @@ if TYPE_CHECKING:
 _LOG = logger(__name__)
 PERIOD = 600.0
 _AFTER_FAILURE = 30.0
+_DONE = (Phase.READY, Phase.FAILED)
 
 
 class Sweeper:
-    """Ends what belongs to no model."""
+    """Ends what belongs to no model, or to one that is done with it."""
 
     def __init__(
         self,
@@ -57,28 +59,34 @@ class Sweeper:
             await self._clock.sleep(PERIOD)
 
     async def once(self) -> None:
-        """End the transfers and Jobs whose model is not there.
+        """End the transfers and Jobs whose model is not there, and the transfers of models that are done.
 
-        They are listed before the models are looked up: whoever is made in between has its model already. An
-        object that cannot be read stops the sweep, as its uid is not known.
+        They are listed before the models are looked up: whoever is made in between has its model already, and
+        a model that begins again takes another transfer. An object that cannot be read stops the sweep, as
+        its uid is not known.
         """
         client = await self._registry.client()
         transfers = await client.list_transfers()
         jobs = self._jobs.list()
-        uids = self._uids()
+        moving = self._moving()
         for item in transfers:
             uid = names.uid_of(item.id)
-            if uid is not None and uid not in uids:
+            if uid is not None and not moving.get(uid, False):
                 await client.revoke_transfer(item.id)
-                _LOG.warning("transfer without a model revoked", transfer=item.id)
+                _LOG.warning("transfer that no model needs revoked", transfer=item.id)
         for job in jobs:
-            if job.metadata.labels.get(names.UID_LABEL) not in uids:
+            if job.metadata.labels.get(names.UID_LABEL) not in moving:
                 await self._client.delete(
                     Job, job.metadata.name, job.metadata.namespace, uid=job.metadata.uid
                 )
                 _LOG.warning("job without a model deleted", job=job.metadata.name)
 
-    def _uids(self) -> set[str]:
+    def _moving(self) -> dict[str, bool]:
+        """Return of every model's uid whether it may still need a transfer."""
         for store in self._models:
             store.require_whole()
-        return {model.metadata.uid for store in self._models for model in store.list()}
+        return {
+            model.metadata.uid: model.status is None or model.status.phase not in _DONE
+            for store in self._models
+            for model in store.list()
+        }
