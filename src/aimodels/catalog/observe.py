@@ -12,6 +12,7 @@ from aimodels.api.reasons import Phase
 from aimodels.catalog import names
 from aimodels.catalog.publications import refused_by_another_version
 from aimodels.catalog.reasons import refusal, verdict
+from aimodels.catalog.registry import is_outage
 from aimodels.catalog.state import (
     Cause,
     JobPhase,
@@ -19,10 +20,12 @@ from aimodels.catalog.state import (
     PublicationJob,
     Published,
     Queue,
+    Refusal,
     UploadObjects,
 )
 from aimodels.catalog.transfers import tags_of
-from aimodels.catalog.verify import read_back, received_file
+from aimodels.catalog.verify import UploadGone, read_back, received_file
+from kubekit.pods import why_not_running
 from kubekit.resources import Pod, Secret
 from modelio.registry import NotFound, RegistryUnavailable
 
@@ -38,14 +41,12 @@ if TYPE_CHECKING:
     from aimodels.catalog.slots import Slots
     from aimodels.catalog.transfers import TransferBoard
     from kubekit.client import Client
-    from kubekit.resources import Job
+    from kubekit.resources import Job, Resource
     from kubekit.store import Store
     from modelio.registry import TransferProgress
 
 #: the worker's exit code for an end that no repetition changes
 PERMANENT_EXIT = 3
-#: of what others say about a Pod
-_SHOWN = 512
 
 
 class Consumers(Protocol):
@@ -88,6 +89,10 @@ class Observer:
         """Return the model as the informer knows it."""
         return self._models[key.kind].get(key.namespace, key.name)
 
+    def refused(self, model: AnyModel, refusal: Refusal) -> None:
+        """Note that the cluster did not let the model's Job be made."""
+        self._slots.refuse(model.metadata.uid, refusal)
+
     async def observe(self, key: Key, model: AnyModel, now: datetime) -> Observation:
         """Return what is known about the model; a registry that has not answered for long is part of it."""
         status = model.status
@@ -103,11 +108,12 @@ class Observer:
 
     async def _stage(self, key: Key, model: AnyModel, now: datetime) -> Observation:
         transfers = await self._transfers(model.metadata.uid)
-        tags = tags_of(transfers.values()) if transfers else await self._tags(key)
-        job, published = PublicationJob(JobPhase.ABSENT), None
+        tags: Mapping[str, str] = tags_of(transfers.values()) if transfers else await self._tags(key)
+        job, published, received = PublicationJob(JobPhase.ABSENT), None, None
         publishing = model.status is not None and model.status.phase == Phase.PUBLISHING
         if publishing:
             job = await self._job(model)
+            tags, received = await self._received(key, model, tags)
         if names.PUBLISHED_TAG in tags or job.phase is JobPhase.SUCCEEDED:
             published = await read_back(await self._registry.client(), names.repository(key))
         return Observation(
@@ -118,10 +124,11 @@ class Observer:
             job=job,
             published=published if isinstance(published, Published) else None,
             broken=published if isinstance(published, Cause) else None,
-            received=await self._received(key, model, tags) if publishing else None,
+            received=received,
             evaluation=self._evaluation,
             image=self._image,
             queue=self._slots.queue(model, self._all(), self._jobs.list(), now) if publishing else Queue(),
+            refused=self._slots.refusal(model.metadata.uid) if publishing else None,
         )
 
     async def _transfers(self, uid: str) -> Mapping[str, TransferProgress]:
@@ -136,18 +143,31 @@ class Observer:
         for tag in (names.UPLOAD_TAG, names.PUBLISHED_TAG):
             try:
                 found[tag] = (await client.get_manifest(repository, tag)).digest
-            except NotFound:
-                continue
+            except NotFound as error:
+                if is_outage(error):
+                    raise
         self._registry.answered()
         return found
 
-    async def _received(self, key: Key, model: AnyModel, tags: Mapping[str, str]) -> str | None:
-        """Return the digest of the uploaded file; what was read of it once stands in the status."""
+    async def _received(
+        self, key: Key, model: AnyModel, tags: Mapping[str, str]
+    ) -> tuple[Mapping[str, str], str | None]:
+        """Return the tags and the digest of the uploaded file; what was read once stands in the status.
+
+        The board shows the tags of a transfer a moment after it was allowed: that the file is gone is
+        believed to the registry alone.
+        """
         known = model.status.source.resolved_revision if model.status and model.status.source else None
+        if names.UPLOAD_TAG not in tags:
+            tags = await self._tags(key)
         if known is not None or names.UPLOAD_TAG not in tags:
-            return known
+            return tags, known
         client = await self._registry.client()
-        return (await received_file(client, names.repository(key), tags[names.UPLOAD_TAG])).digest
+        try:
+            file = await received_file(client, names.repository(key), tags[names.UPLOAD_TAG])
+        except UploadGone:
+            return {tag: digest for tag, digest in tags.items() if tag != names.UPLOAD_TAG}, None
+        return tags, file.digest
 
     async def _upload(self, key: Key, model: AnyModel) -> UploadObjects | None:
         secret = await self._client.find(Secret, names.upload_secret(key), self._handout.place(key))
@@ -171,7 +191,7 @@ class Observer:
             return PublicationJob(JobPhase.SUCCEEDED)
         if job.failed:
             return PublicationJob(JobPhase.FAILED, verdict=_verdict(await self._pods(name)))
-        waiting = "" if job.status.ready else _waiting(await self._pods(name))
+        waiting = "" if job.status.ready else why_not_running(await self._pods(name))
         return PublicationJob(JobPhase.ACTIVE, since=job.metadata.creation_timestamp, waiting=waiting)
 
     async def _pods(self, job: str) -> list[Pod]:
@@ -183,9 +203,9 @@ class Observer:
         return [model for store in self._models.values() for model in store.list()]
 
 
-def owned(secret: Secret, model: AnyModel) -> bool:
-    """Tell whether the Secret belongs to this life of the model."""
-    return any(owner.uid == model.metadata.uid for owner in secret.metadata.owner_references)
+def owned(thing: Resource, model: AnyModel) -> bool:
+    """Tell whether the object belongs to this life of the model."""
+    return any(owner.uid == model.metadata.uid for owner in thing.metadata.owner_references)
 
 
 def _is_settled(model: AnyModel, image: str) -> bool:
@@ -200,19 +220,6 @@ def _is_settled(model: AnyModel, image: str) -> bool:
         return True
     wished = wish is not None and wish != status.observed_retry
     return status.phase == Phase.FAILED and not (wished or refused_by_another_version(status, image))
-
-
-def _waiting(pods: list[Pod]) -> str:
-    """Return why a Pod does not run, as the scheduler or the kubelet says it."""
-    for pod in pods:
-        scheduled = next((one for one in pod.status.conditions if one.type == "PodScheduled"), None)
-        if scheduled is not None and scheduled.status != "True":
-            return scheduled.message[:_SHOWN]
-        for container in pod.status.container_statuses:
-            held = container.state.waiting
-            if held is not None:
-                return f"{held.reason}: {held.message}"[:_SHOWN]
-    return ""
 
 
 def _verdict(pods: list[Pod]) -> Cause | None:

@@ -8,7 +8,15 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from modelio.registry import GrantSource, Patience, RegistryClient
+from modelio.registry import (
+    DigestMismatch,
+    GrantSource,
+    NotFound,
+    Patience,
+    Refused,
+    RegistryClient,
+    SessionLost,
+)
 from opskit import metrics
 from opskit.logging import logger
 
@@ -94,6 +102,16 @@ class Registry:
     def _tell(self) -> None:
         for listener in self._listeners:
             listener()
+
+
+def is_outage(error: RegistryError) -> bool:
+    """Tell whether the error is about our own store as a whole, not about what one model has in it.
+
+    A 404 without one of the registry's own codes did not come from the registry.
+    """
+    if isinstance(error, NotFound):
+        return not (error.code or "").endswith("_UNKNOWN")
+    return not isinstance(error, DigestMismatch | Refused | SessionLost)
 
 
 def problem_text(error: RegistryError) -> str:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from aimodels.api.model import AnyModel
+    from aimodels.catalog.state import Refusal
     from kubekit.resources import Job
 
 
@@ -29,10 +30,20 @@ class Slots:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._begun: dict[str, str] = {}
+        self._refused: dict[str, Refusal] = {}
 
     def begun(self, uid: str, job: str) -> None:
         """Note that a Job was made for the model."""
         self._begun[uid] = job
+        self._refused.pop(uid, None)
+
+    def refuse(self, uid: str, refusal: Refusal) -> None:
+        """Note that the model's Job could not be made: it takes no place from others until then."""
+        self._refused[uid] = refusal
+
+    def refusal(self, uid: str) -> Refusal | None:
+        """Return why the model's Job could not be made when it was tried last."""
+        return self._refused.get(uid)
 
     def expects(self, uid: str, job: str) -> bool:
         """Tell whether the Job was made and has not been shown by the informer yet."""
@@ -52,22 +63,25 @@ class Slots:
         others = [one for one in models if one.metadata.uid != uid and _publishes(one)]
         live = {one.metadata.uid for one in others} | {uid}
         self._begun = {one: job for one, job in self._begun.items() if one in live}
+        self._refused = {one: refusal for one, refusal in self._refused.items() if one in live}
         running = {job.metadata.labels.get(UID_LABEL, "") for job in jobs if _runs(job)}
         busy = (running | self._begun.keys()) & live
-        waiting = [one for one in others if one.metadata.uid not in busy and _is_due(one, now)]
+        waiting = [one for one in others if one.metadata.uid not in busy and self._is_due(one, now)]
         mine = _turn(model)
         before = sum(_turn(one) < mine for one in waiting)
         return Queue(position=before + 1, free=max(0, self._limit - len(busy - {uid})))
 
+    def _is_due(self, model: AnyModel, now: datetime) -> bool:
+        """Tell whether the model waits neither for a back-off nor for a cluster that refused its Job."""
+        refusal = self._refused.get(model.metadata.uid)
+        if refusal is not None and refusal.until > now:
+            return False
+        publication = model.status.publication if model.status else None
+        return publication is None or publication.retry_at is None or publication.retry_at <= now
+
 
 def _publishes(model: AnyModel) -> bool:
     return model.status is not None and model.status.phase == Phase.PUBLISHING and not model.metadata.deleting
-
-
-def _is_due(model: AnyModel, now: datetime) -> bool:
-    """Tell whether the model does not wait for a back-off."""
-    publication = model.status.publication if model.status else None
-    return publication is None or publication.retry_at is None or publication.retry_at <= now
 
 
 def _runs(job: Job) -> bool:

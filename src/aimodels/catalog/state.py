@@ -93,6 +93,14 @@ class Queue:
 
 
 @dataclass(frozen=True)
+class Refusal:
+    """The cluster did not let a publication's Job be made; until when it is not tried again."""
+
+    message: str
+    until: datetime
+
+
+@dataclass(frozen=True)
 class Observation:
     """Everything that is known about one model now.
 
@@ -114,6 +122,7 @@ class Observation:
     #: whether artifacts lie in the embedded store
     evaluation: bool = False
     queue: Queue = Queue()
+    refused: Refusal | None = None
     consumers: tuple[str, ...] = ()
     #: image of the module that publications are made with
     image: str = ""

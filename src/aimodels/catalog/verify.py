@@ -14,8 +14,9 @@ import msgspec
 from aimodels.api.model import ResolvedStatus
 from aimodels.api.reasons import EndpointType, ModelFeature, ModelFormat, ModelReason
 from aimodels.catalog.names import PUBLISHED_TAG
+from aimodels.catalog.registry import is_outage
 from aimodels.catalog.state import Cause, Published
-from modelio.registry import DigestMismatch, NotFound
+from modelio.registry import DigestMismatch, NotFound, RegistryError
 from modelkit import modelpack
 
 if TYPE_CHECKING:
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 
 _TOGETHER = 8
 _MOST_INTEGER = (1 << 63) - 1
+
+
+class UploadGone(Exception):
+    """The registry answers, and has not got the file that it received for the model."""
 
 
 class ReceivedFile(msgspec.Struct, frozen=True):
@@ -76,9 +81,16 @@ async def read_back(client: RegistryClient, repository: str) -> Published | Caus
 
 
 async def received_file(client: RegistryClient, repository: str, reference: str) -> ReceivedFile:
-    """Return the file of an upload's manifest, by its tag or digest."""
-    manifest = await client.get_manifest(repository, reference)
-    (layer,) = msgspec.json.decode(manifest.body, type=_Upload).layers
+    """Return the file of an upload's manifest, by its tag or digest; raise ``UploadGone`` when it is none."""
+    try:
+        manifest = await client.get_manifest(repository, reference)
+        (layer,) = msgspec.json.decode(manifest.body, type=_Upload).layers
+    except RegistryError as error:
+        if is_outage(error):
+            raise
+        raise UploadGone(str(error)) from error
+    except ValueError as error:
+        raise UploadGone(f"the manifest of the upload cannot be read: {error}") from error
     return layer
 
 

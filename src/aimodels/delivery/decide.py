@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 _LOOK = 15.0
 #: after a copy gave up, before it is tried again
 _REST = 60.0
+#: for so long a Pod may wait for its node or its image without a word about it
+_HELD_UP = 30.0
 
 
 def decide(o: Observation, now: datetime) -> Plan:
@@ -71,7 +73,7 @@ def _next_step(o: Observation, serial: int, digest: str, tidying: tuple[Action, 
         return Plan((*tidying, HandOver(fill.claim)), blocked=_being_copied(o, serial), again=_LOOK)
     absent = fill.copy is CopyPhase.ABSENT
     copy = (StartCopy(fill.claim, o.model.size_bytes),) if absent else ()
-    return Plan((*tidying, *copy), blocked=_copying(o, fill), again=_LOOK)
+    return Plan((*tidying, *copy), blocked=_copying(o, fill, _held(fill, now)), again=_LOOK)
 
 
 def _after_failure(o: Observation, fill: Fill, tidying: tuple[Action, ...], now: datetime) -> Plan:
@@ -146,20 +148,28 @@ def _not_ready(o: Observation) -> Blocked:
     return _waiting(f"{reference} is not Ready yet, it is {phase}. Its conditions say what it waits for.")
 
 
-def _copying(o: Observation, fill: Fill) -> Blocked:
+def _held(fill: Fill, now: datetime) -> str:
+    """Return what holds the copy's Pod up, once that has lasted: every Pod waits a moment for something."""
+    lasting = fill.since is not None and (now - fill.since).total_seconds() >= _HELD_UP
+    return f" Its Pod does not run: {fill.held}" if lasting and fill.held else ""
+
+
+def _copying(o: Observation, fill: Fill, held: str = "") -> Blocked:
     claim = fill.claim
     if not claim.bound:
         return Blocked(
             Reason.SHARED_PVC_CLAIM_PENDING,
-            f"The claim {claim.namespace}/{claim.name} of StorageClass {claim.storage_class} is not bound. "
-            f"If it stays so, its events say why: kubectl -n {claim.namespace} describe pvc {claim.name}",
+            f"The claim {claim.namespace}/{claim.name} of StorageClass {claim.storage_class} is not bound."
+            f"{held} If it stays so, its events say why: "
+            f"kubectl -n {claim.namespace} describe pvc {claim.name}",
         )
-    return _being_copied(o, claim.serial)
+    return _being_copied(o, claim.serial, held)
 
 
-def _being_copied(o: Observation, serial: int) -> Blocked:
-    """Say the same from begin to end: every word that changes is a write on somebody's workload."""
-    return _waiting(f"{o.key.reference} is being copied for the claim {claim_name(o.key.reference, serial)}.")
+def _being_copied(o: Observation, serial: int, held: str = "") -> Blocked:
+    """Say the same while a copy goes on: every word that changes is a write on somebody's workload."""
+    claim = claim_name(o.key.reference, serial)
+    return _waiting(f"{o.key.reference} is being copied for the claim {claim}.{held}")
 
 
 def _waiting(text: str) -> Blocked:

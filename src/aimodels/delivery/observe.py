@@ -15,6 +15,7 @@ from aimodels.delivery.names import DeliveryKey, copy_name, model_place, serial_
 from aimodels.delivery.state import Blocked, CopyPhase, Fill, Mount, Observation
 from aimodels.delivery.template import read_marker
 from kubekit.errors import KubeError
+from kubekit.pods import why_not_running
 from kubekit.resources import Job, Pod
 
 if TYPE_CHECKING:
@@ -131,18 +132,24 @@ class Observer:
     async def _fill(self, claim: Claim) -> Fill:
         job = self._job(claim)
         phase = _phase(job)
-        if phase is not CopyPhase.FAILED or job is None:
+        if job is not None and phase is CopyPhase.FAILED:
+            return Fill(claim, phase, job.failed_at, await self._failure(claim))
+        if job is None or phase is not CopyPhase.ACTIVE or job.status.ready:
             return Fill(claim, phase)
-        return Fill(claim, phase, job.failed_at, await self._failure(claim))
+        held = why_not_running(await self._pods_of(claim))
+        return Fill(claim, phase, since=job.metadata.creation_timestamp, held=held)
+
+    async def _pods_of(self, fill: Claim) -> list[Pod]:
+        """Return the Pods of a copy; none where they cannot be asked for, as they only explain."""
+        selector = f"{_JOB_NAME_LABEL}={copy_name(fill.uid)}"
+        try:
+            return await self._client.list(Pod, self._namespace, label_selector=selector)
+        except KubeError:
+            return []
 
     async def _failure(self, fill: Claim) -> Blocked:
         """Return why the copy gave up, in the words that its last Pod left."""
-        selector = f"{_JOB_NAME_LABEL}={copy_name(fill.uid)}"
-        try:
-            pods = await self._client.list(Pod, self._namespace, label_selector=selector)
-        except KubeError:
-            pods = []
-        verdicts = [verdict for pod in pods if (verdict := _verdict(pod)) is not None]
+        verdicts = [verdict for pod in await self._pods_of(fill) if (verdict := _verdict(pod)) is not None]
         if not verdicts:
             text = f"The copy Job {copy_name(fill.uid)} in {self._namespace} gave up; it is started again."
             return Blocked(DeliveryBlockedReason.SHARED_PVC_MATERIALIZER_PENDING, text, hard=True)

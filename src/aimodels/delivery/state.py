@@ -62,6 +62,9 @@ class Fill:
     copy: CopyPhase
     failed_at: datetime | None = None
     failure: Blocked | None = None
+    #: since when the Job is there, and why its Pod does not run, where that is known
+    since: datetime | None = None
+    held: str = ""
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import pytest
 from lightkube.config.kubeconfig import KubeConfig
 
 from aimodels.api.model import Model
+from aimodels.delivery import decide
 from aimodels.delivery.names import RECLAIM_ANNOTATION
 from kubekit.client import Client
 from kubekit.errors import Unreachable
@@ -151,6 +152,23 @@ async def test_a_volume_that_does_not_come_is_told(made: World) -> None:
     async with delivering(made):
         await eventually(partial(has_reason, made, "app", "SharedPVCClaimPending"))
         made.storage_works.set()
+        await made.bound("ai-model-gemma-1")
+
+
+async def test_a_copy_whose_pod_cannot_start_says_why(made: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decide, "_HELD_UP", 0.0)
+    monkeypatch.setattr(decide, "_LOOK", 0.2)
+    made.kubelet_works.clear()
+    await made.model("gemma")
+    await made.workload("app", model="gemma")
+    async with delivering(made):
+
+        async def told() -> bool:
+            found = await made.client.get(Deployment, "app", made.namespace)
+            return "no nodes available" in found.metadata.annotations.get(MESSAGE, "")
+
+        await eventually(told)
+        made.kubelet_works.set()
         await made.bound("ai-model-gemma-1")
 
 

@@ -9,7 +9,7 @@ from aimodels.api.model import AnyModel, PublicationStatus
 from aimodels.api.reasons import Phase
 from aimodels.catalog.names import UID_LABEL
 from aimodels.catalog.slots import Slots
-from aimodels.catalog.state import Queue
+from aimodels.catalog.state import Queue, Refusal
 from kubekit.resources import Job, ObjectMeta
 from kubekit.resources.workloads import JobCondition, JobStatus
 from tests.kit.observations import NOW, model, status
@@ -83,3 +83,23 @@ def test_of_all_that_wait_exactly_as_many_may_start_as_there_are_places() -> Non
     slots = Slots(4)
     started = [one for one in models[1:] if slots.queue(one, models, [job("x")], NOW).may_start]
     assert len(started) == 3
+
+
+def test_who_was_refused_by_the_cluster_takes_no_place_until_it_is_tried_again() -> None:
+    slots, later = Slots(1), NOW + timedelta(seconds=60)
+    slots.begun("x", "job-x")
+    slots.settled("x", "job-x")
+    slots.refuse("x", Refusal("exceeded quota", later))
+    others = [queued("x", 9)]
+    assert slots.queue(queued("a"), others, [], NOW) == Queue(position=1, free=1)
+    assert slots.queue(queued("a"), others, [], later).position == 2
+
+    slots.begun("x", "job-x")
+    assert slots.refusal("x") is None
+
+
+def test_a_refusal_goes_with_its_model() -> None:
+    slots = Slots(1)
+    slots.refuse("x", Refusal("exceeded quota", NOW))
+    slots.queue(queued("a"), [], [], NOW)
+    assert slots.refusal("x") is None

@@ -105,6 +105,23 @@ def test_an_unbound_claim_and_a_running_copy_are_told_apart() -> None:
     assert running.reason == Reason.SHARED_PVC_MATERIALIZER_PENDING
 
 
+def held(seconds: int, *, bound: bool = True) -> Fill:
+    """Return a copy whose Pod waits for its image since then."""
+    since = NOW - timedelta(seconds=seconds)
+    return replace(fill(CopyPhase.ACTIVE, bound=bound), since=since, held="ImagePullBackOff: no host")
+
+
+@pytest.mark.parametrize("bound", [True, False])
+def test_a_pod_that_is_held_up_is_told_with_its_own_reason_once_that_lasts(*, bound: bool) -> None:
+    lasting = decide(seen(fills=(held(60, bound=bound),)), NOW).blocked
+    fresh = decide(seen(fills=(held(5, bound=bound),)), NOW).blocked
+    assert lasting is not None
+    assert fresh is not None
+    assert "ImagePullBackOff: no host" in lasting.message
+    assert "ImagePullBackOff" not in fresh.message
+    assert lasting.reason == fresh.reason
+
+
 def test_a_copy_that_gave_up_rests_and_begins_again() -> None:
     why = Blocked(Reason.SHARED_PVC_CLAIM_PENDING, "the volume is read-only", hard=True)
     failed = replace(fill(CopyPhase.FAILED), failed_at=NOW - timedelta(seconds=20), failure=why)

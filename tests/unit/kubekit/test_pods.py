@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from aimodels.catalog.observe import _waiting
+from kubekit.pods import why_not_running
 from kubekit.resources import ContainerState, ContainerStateWaiting, ContainerStatus, Pod, PodStatus
 from kubekit.resources.core import PodCondition
 
@@ -17,16 +17,26 @@ WITHOUT_IMAGE = PodStatus(
         )
     ],
 )
+BEGINNING = PodStatus(
+    container_statuses=[
+        ContainerStatus(state=ContainerState(waiting=ContainerStateWaiting(reason="ContainerCreating")))
+    ]
+)
 RUNNING = PodStatus(container_statuses=[ContainerStatus(ready=True)])
 
 
 @pytest.mark.parametrize(
     ("status", "text"),
-    [(UNSCHEDULABLE, "0/1 nodes are available"), (WITHOUT_IMAGE, "ImagePullBackOff: no host"), (RUNNING, "")],
+    [
+        (UNSCHEDULABLE, "0/1 nodes are available"),
+        (WITHOUT_IMAGE, "ImagePullBackOff: no host"),
+        (BEGINNING, ""),
+        (RUNNING, ""),
+    ],
 )
-def test_why_a_publication_does_not_run_is_found_at_its_pod(status: PodStatus, text: str) -> None:
-    assert _waiting([Pod(status=status)]) == text
+def test_why_a_pod_does_not_run_is_found_in_its_status(status: PodStatus, text: str) -> None:
+    assert why_not_running([Pod(status=status)]) == text
 
 
-def test_a_job_without_a_pod_says_nothing() -> None:
-    assert _waiting([]) == ""
+def test_no_pod_says_nothing() -> None:
+    assert why_not_running([]) == ""
