@@ -36,7 +36,9 @@ PHASES: dict[Phase, Meaning] = {
 MODEL: dict[Reason, Meaning] = {
     Reason.PENDING: Meaning(
         "The step has not begun: the object is new, or it waits for a free publication "
-        "(`status.transfer.queuePosition`)."
+        "(`status.transfer.queuePosition`), or something stands in its way.",
+        "Where the message names what stands in the way, remove that: an object of a name that is needed, a "
+        "quota or a policy that refuses the publication's Job.",
     ),
     Reason.WAITING_FOR_USER_UPLOAD: Meaning(
         "The upload is open and the file is not complete.", "Upload the file."
@@ -83,8 +85,9 @@ MODEL: dict[Reason, Meaning] = {
         recovers=False,
     ),
     Reason.PUBLICATION_FAILED: Meaning(
-        "The file or the source's answer is no model that can be stored; the message says where it breaks.",
-        "Correct the file and retry (`aictl retry`).",
+        "The file or the source's answer is no model that can be stored, or the received file was lost with "
+        "the store; the message says which.",
+        "Correct the file, retry (`aictl retry`) and upload it again.",
         recovers=False,
     ),
     Reason.INSUFFICIENT_STORAGE: Meaning(

@@ -15,7 +15,7 @@ from aimodels.catalog.handout import GATEWAY, TOKEN
 from aimodels.catalog.job import SERVICE_ACCOUNT, publication_job
 from aimodels.catalog.observe import owned
 from aimodels.catalog.verify import received_file
-from kubekit.errors import AlreadyExists, NeedsUser
+from kubekit.errors import AlreadyExists, Forbidden, Invalid, NeedsUser
 from kubekit.finalizer import add_finalizer, remove_finalizer
 from kubekit.resources import Job, Role, Secret
 from modelio.registry import TransferSpec
@@ -33,6 +33,12 @@ if TYPE_CHECKING:
 
 _TOKEN_BYTES = 32
 _SERIAL_BYTES = 5
+#: of what the cluster says about a Job that it refuses
+_SHOWN = 512
+
+
+class JobRefused(Exception):
+    """The cluster does not let a publication's Job be made: a quota, a policy, a limit."""
 
 
 class Actor:
@@ -99,6 +105,7 @@ class Actor:
         self._board.revoked(transfer)
 
     async def _issue_upload(self, key: Key, model: AnyModel, standing: str | None) -> None:
+        await self._require_role(key)
         await self._clear_secret(key, model, keep=standing is not None)
         metadata = model.metadata
         transfer = standing or names.upload_transfer(
@@ -137,6 +144,19 @@ class Actor:
             )
         await self._client.delete(Secret, name, namespace, uid=found.metadata.uid)
 
+    async def _require_role(self, key: Key) -> None:
+        """Refuse to write over somebody else's Role; one of an earlier life of the model is taken over."""
+        name, namespace = names.upload_role(key), self._handout.place(key)
+        found = await self._client.find(Role, name, namespace)
+        if found is None or any(
+            (owner.kind, owner.name) == (key.kind, key.name) for owner in found.metadata.owner_references
+        ):
+            return
+        raise NeedsUser(
+            "RoleExists",
+            f"Role {namespace}/{name} is not ours, and its name is needed for the upload: delete it",
+        )
+
     async def _refresh_upload(self, key: Key, model: AnyModel) -> None:
         found = await self._client.find(Secret, names.upload_secret(key), self._handout.place(key))
         if found is not None and owned(found, model) and TOKEN in found.data:
@@ -149,7 +169,7 @@ class Actor:
         if secret is not None and owned(secret, model):
             await self._client.delete(Secret, secret.metadata.name, namespace, uid=secret.metadata.uid)
         role = await self._client.find(Role, names.upload_role(key), namespace)
-        if role is not None and any(one.uid == model.metadata.uid for one in role.metadata.owner_references):
+        if role is not None and owned(role, model):
             await self._client.delete(Role, role.metadata.name, namespace, uid=role.metadata.uid)
 
     async def _start_publication(self, key: Key, model: AnyModel, attempt: int) -> None:
@@ -164,6 +184,10 @@ class Actor:
         except BaseException as error:
             # No informer will show a Job that was not made; one that is there already is shown, or goes.
             self._slots.settled(metadata.uid, job)
+            if isinstance(error, Invalid) or (
+                isinstance(error, Forbidden) and not error.namespace_terminating
+            ):
+                raise JobRefused(error.message[:_SHOWN]) from error
             if not isinstance(error, AlreadyExists):
                 raise
 

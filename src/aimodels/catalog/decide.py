@@ -82,6 +82,8 @@ def _work(o: Observation, now: datetime, phase: str | None) -> Plan:
         return _finish(o, now, o.published)
     if o.broken is not None:
         return publications.failed(o, now, o.broken)
+    if phase == Phase.PUBLISHING and UPLOAD_TAG not in (o.tags or {}):
+        return publications.lost(o, now)
     if phase == Phase.PUBLISHING or UPLOAD_TAG in (o.tags or {}):
         return publications.decide(o, now)
     return uploads.decide(o, now)

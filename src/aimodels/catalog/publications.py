@@ -27,7 +27,7 @@ from opskit.retry import Backoff
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from aimodels.catalog.state import Bytes, Observation
+    from aimodels.catalog.state import Bytes, Observation, Refusal
 
 _BACKOFF = Backoff(first=2.0, most=300.0, jitter=0.0)
 #: a publication without a byte for so long fails
@@ -44,10 +44,12 @@ def decide(o: Observation, now: datetime) -> Plan:
         note = Note(ModelEvent.RAW_STAGED, "The upload is complete; it is published next.")
         return Plan(status=_queued(o, now, old.publication), notes=(note,))
     publication = old.publication
+    wished = o.model.metadata.annotations.get(RETRY_ANNOTATION) != old.observed_retry
+    if o.refused is not None and o.refused.until > now and not wished:
+        return _refused(o, now, o.refused)
     if publication is None:
         return _start(o, now, 1)
     if publication.retry_at is not None:
-        wished = o.model.metadata.annotations.get(RETRY_ANNOTATION) != old.observed_retry
         left = (publication.retry_at - now).total_seconds()
         if left > 0 and not wished:
             return Plan(status=_backing_off(o, now, publication), again=left)
@@ -64,6 +66,15 @@ def failed(o: Observation, now: datetime, cause: Cause) -> Plan:
         if o.job.phase is JobPhase.ACTIVE
         else (RevokeTransfers(),),
     )
+
+
+def lost(o: Observation, now: datetime) -> Plan:
+    """End a publication whose file the registry has not got any more; a wish issues the upload again."""
+    text = (
+        "The registry has not got the uploaded file any more: its store was lost, emptied or replaced. Set "
+        f"the annotation {RETRY_ANNOTATION} to a new value (aictl retry), and upload the file again."
+    )
+    return failed(o, now, Cause(Reason.PUBLICATION_FAILED, text))
 
 
 def refused_by_another_version(status: ModelStatus, image: str) -> bool:
@@ -90,6 +101,26 @@ def _start(o: Observation, now: datetime, attempt: int) -> Plan:
     )
 
 
+def _refused(o: Observation, now: datetime, refusal: Refusal) -> Plan:
+    """Say why the Job is not there; nothing tells when the cluster allows it, so it is tried now and then."""
+    old = o.model.status or ModelStatus()
+    text = (
+        f"The cluster refuses the publication's Job: {refusal.message} Raise the quota or correct the policy "
+        "of the module's namespace; it is tried again every minute."
+    )
+    cause = Cause(Reason.PENDING, text)
+    status = statuses.publishing(
+        o.model,
+        now,
+        cause,
+        transfer=progress.transfer_status(TransferStage.QUEUED, None, old.transfer),
+        publication=old.publication,
+        received=o.received,
+        halted=cause,
+    )
+    return Plan(status=status, again=max((refusal.until - now).total_seconds(), 1.0))
+
+
 def _follow(o: Observation, now: datetime, publication: PublicationStatus) -> Plan:
     job = o.job
     metadata = o.model.metadata
@@ -107,15 +138,15 @@ def _follow(o: Observation, now: datetime, publication: PublicationStatus) -> Pl
         text = f"Nothing moved for {_GIVE_UP.total_seconds() / 3600:.0f} hours. {RETRY_HINT}"
         return failed(o, now, Cause(Reason.STALLED, text))
     deadline = progress.stall_deadline(moved.total if moved else None)
-    stalled = ""
+    halted = None
     if quiet >= deadline:
         why = f": {job.waiting}" if job.waiting else "; the attempt goes on."
-        stalled = f"No byte moved since {since:%Y-%m-%d %H:%M} UTC{why}"
+        halted = Cause(Reason.STALLED, f"No byte moved since {since:%Y-%m-%d %H:%M} UTC{why}")
     return Plan(
         status=_publishing(
-            o, now, _RUNNING, TransferStage.PACKAGING, publication, moved=moved, stalled=stalled
+            o, now, _RUNNING, TransferStage.PACKAGING, publication, moved=moved, halted=halted
         ),
-        again=min(_LOOK, max((deadline - quiet).total_seconds(), 1.0)) if not stalled else _LOOK,
+        again=min(_LOOK, max((deadline - quiet).total_seconds(), 1.0)) if halted is None else _LOOK,
     )
 
 
@@ -161,7 +192,7 @@ def _publishing(
     publication: PublicationStatus,
     *,
     moved: Bytes | None = None,
-    stalled: str = "",
+    halted: Cause | None = None,
 ) -> ModelStatus:
     old = o.model.status.transfer if o.model.status else None
     transfer = progress.transfer_status(stage, moved, old)
@@ -172,5 +203,5 @@ def _publishing(
         transfer=transfer,
         publication=publication,
         received=o.received,
-        stalled=stalled,
+        halted=halted,
     )

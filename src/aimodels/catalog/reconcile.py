@@ -6,21 +6,25 @@ the steps.
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from aimodels.api.model import FINALIZER
 from aimodels.api.reasons import ModelEvent, Phase
 from aimodels.api.reasons import ModelReason as Reason
-from aimodels.catalog import statuses
+from aimodels.catalog import publications, statuses
+from aimodels.catalog.act import JobRefused
 from aimodels.catalog.decide import decide
-from aimodels.catalog.registry import TOLD_AFTER, problem_text
-from aimodels.catalog.state import AddFinalizer, Note, RemoveFinalizer
+from aimodels.catalog.registry import TOLD_AFTER, is_outage, problem_text
+from aimodels.catalog.state import AddFinalizer, Note, Refusal, RemoveFinalizer
+from aimodels.catalog.verify import UploadGone
 from kubekit.controller import Again, Done
 from kubekit.errors import Forbidden, NeedsUser, NotFound, Transient
 from modelio.registry import RegistryError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from datetime import datetime
 
     from aimodels.api.model import AnyModel
     from aimodels.catalog.act import Actor
@@ -34,6 +38,7 @@ if TYPE_CHECKING:
 
 _STALE = 0.05
 _WHEN_IN_THE_WAY = 60.0
+_WHEN_REFUSED = timedelta(minutes=1)
 _SETTLED = (Phase.READY, Phase.FAILED)
 _BEGINNING = (None, Phase.PENDING, Phase.WAIT_FOR_UPLOAD)
 
@@ -72,9 +77,13 @@ class Reconciler:
             return Again(_STALE)
         now = self._clock.now()
         try:
-            plan = decide(await self._observer.observe(key, model, now), now)
-            await self._carry_out(key, model, plan)
+            plan = await self._step(key, model, now)
+        except JobRefused as error:
+            self._observer.refused(model, Refusal(str(error), now + _WHEN_REFUSED))
+            return Again(_STALE)
         except RegistryError as error:
+            if not is_outage(error):
+                raise Transient("RegistryRefuses", str(error), retry_after=error.retry_after) from error
             await self._tell(key, model, error)
             raise Transient(Reason.STORAGE_UNAVAILABLE, str(error), retry_after=error.retry_after) from error
         except NeedsUser as error:
@@ -88,6 +97,16 @@ class Reconciler:
             raise Transient("Overtaken", str(error)) from error
         self._failing.pop(key, None)
         return Done() if plan.again is None else Again(plan.again)
+
+    async def _step(self, key: Key, model: AnyModel, now: datetime) -> Plan:
+        observation = await self._observer.observe(key, model, now)
+        plan = decide(observation, now)
+        try:
+            await self._carry_out(key, model, plan)
+        except UploadGone:
+            plan = publications.lost(observation, now)
+            await self._carry_out(key, model, plan)
+        return plan
 
     async def _carry_out(self, key: Key, model: AnyModel, plan: Plan) -> None:
         seen = model

@@ -114,13 +114,13 @@ def publishing(
     transfer: TransferStatus,
     publication: PublicationStatus | None,
     received: str | None = None,
-    stalled: str = "",
+    halted: Cause | None = None,
 ) -> ModelStatus:
-    """The bytes are being checked and stored; ``step`` says what is being done or waited for."""
+    """The bytes are being checked and stored; ``step`` says what is being done, ``halted`` why it is not."""
     said = Sayings(model, now).storage()
     said.say(Type.SOURCE_CHECKED, "True", Reason.SOURCE_ACCEPTED, "The upload is complete.")
-    if stalled:
-        said.say(Type.PROGRESSING, "False", Reason.STALLED, stalled)
+    if halted is not None:
+        said.say(Type.PROGRESSING, "False", halted.reason, halted.message)
     else:
         said.say(Type.PROGRESSING, "True", step.reason, step.message)
     said.say(Type.ARTIFACT_RESOLVED, "False", step.reason, step.message)

@@ -21,7 +21,8 @@ class PolicyRule(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class Role(Resource, frozen=True, kw_only=True):
     """A Role of a namespace."""
 
-    rules: list[PolicyRule] = msgspec.field(default_factory=list)
+    #: the API server keeps an empty list as null
+    rules: list[PolicyRule] | None = None
 
 
 class LeaseSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):

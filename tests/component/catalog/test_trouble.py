@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from aimodels.api.model import AnyModel, Model
@@ -13,7 +14,8 @@ from aimodels.catalog import names, registry
 from aimodels.catalog.names import Key
 from kubekit.client import connect
 from kubekit.conditions import find
-from kubekit.resources import Job, Namespace, Secret
+from kubekit.resources import Job, Namespace, Role, Secret
+from kubekit.resources.meta import custom
 from opskit import metrics
 from tests.kit import upload
 from tests.kit.catalog import Cluster, running_catalog
@@ -137,6 +139,90 @@ async def test_somebody_elses_secret_is_never_written(cluster: Cluster, namespac
     secret = await cluster.client.get(Secret, "ai-model-upload-taken", namespace)
     assert secret.data == {}
     assert secret.metadata.owner_references == []
+
+
+async def test_somebody_elses_role_is_never_written(cluster: Cluster, namespace: str) -> None:
+    name = names.upload_role(Key("Model", namespace, "taken"))
+    manifest = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "Role",
+        "metadata": {"name": name, "namespace": namespace},
+        "rules": [],
+    }
+    await cluster.client.create(manifest)
+    model = await cluster.phase(await cluster.make(Model, UPLOAD, "taken"), Phase.PENDING)
+
+    assert model.status
+    assert f"Role {namespace}/{name} is not ours" in model.status.conditions[-1].message
+    role = await cluster.client.get(Role, name, namespace)
+    assert not role.rules
+    assert role.metadata.owner_references == []
+    secret = names.upload_secret(Key.of(model))
+    assert await cluster.client.find(Secret, secret, namespace) is None, (
+        "no token is made that nobody can read"
+    )
+
+
+async def test_a_received_file_that_is_gone_fails_its_model_and_a_wish_asks_for_it_again(
+    cluster: Cluster, registry: RegistryClient
+) -> None:
+    model = await cluster.phase(await cluster.make(Model, UPLOAD), Phase.WAIT_FOR_UPLOAD)
+    repository = names.repository(Key.of(model))
+    await upload.received(registry, repository, GGUF)
+    await cluster.job(await cluster.phase(model, Phase.PUBLISHING))
+
+    await registry.delete_manifest(repository, names.UPLOAD_TAG)
+    failed = await cluster.phase(model, Phase.FAILED)
+    assert says(failed, ConditionType.READY, ModelReason.PUBLICATION_FAILED)
+    assert not says(failed, ConditionType.STORAGE_AVAILABLE, ModelReason.STORAGE_UNAVAILABLE)
+
+    await cluster.annotate(model, retry="1")
+    await cluster.phase(model, Phase.WAIT_FOR_UPLOAD)
+
+
+async def test_a_job_that_a_quota_refuses_is_told_and_holds_no_place(
+    control_plane: Path, namespace: str, dmcr: Dmcr, registry: RegistryClient
+) -> None:
+    async with running_catalog(control_plane, namespace, dmcr.url, max_publications=1) as cluster:
+        model = await cluster.phase(await cluster.make(Model, UPLOAD), Phase.WAIT_FOR_UPLOAD)
+        await _quota(cluster, namespace, jobs=0)
+        await upload.received(registry, names.repository(Key.of(model)), GGUF)
+
+        told = await cluster.until(model, _names_the_quota)
+        assert says(told, ConditionType.PROGRESSING, ModelReason.PENDING)
+        assert told.status
+        assert told.status.transfer
+        assert told.status.transfer.queue_position is None
+
+        await _quota(cluster, namespace, jobs=5)
+        await cluster.annotate(model, retry="1")
+        await cluster.job(model)
+
+
+def _names_the_quota(model: AnyModel) -> bool:
+    ready = find(model.status.conditions, ConditionType.READY) if model.status else None
+    return ready is not None and "exceeded quota" in ready.message
+
+
+async def _quota(cluster: Cluster, namespace: str, *, jobs: int) -> None:
+    """Allow so many Jobs in the namespace, and wait until the cluster counts them."""
+    hard = {"count/jobs.batch": str(jobs)}
+    quotas = custom("", "v1", "ResourceQuota", "resourcequotas")
+    manifest = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "few", "namespace": namespace},
+        "spec": {"hard": hard},
+    }
+    await cluster.client.patch(
+        quotas, "few", manifest, namespace=namespace, content="apply", field_manager="test"
+    )
+
+    async def counted() -> bool:
+        answer = await cluster.client.request("GET", quotas.path(namespace, "few"))
+        return bool(msgspec.json.decode(answer)["status"].get("hard") == hard)
+
+    await eventually(counted)
 
 
 async def test_a_deleted_secret_is_made_again_with_another_token(cluster: Cluster, namespace: str) -> None:

@@ -101,6 +101,7 @@ async def test_a_new_model_waits_for_its_upload(cluster: Cluster, namespace: str
     secret = await cluster.client.get(Secret, model.status.upload.secret_name, namespace)
     assert {"url", "token", "inClusterUrl", "ca.crt"} == secret.data.keys()
     role = await cluster.client.get(Role, "ai-model-upload-reader-uploaded-model", namespace)
+    assert role.rules
     assert role.rules[0].resource_names == [secret.metadata.name]
     assert role.rules[0].verbs == ["get"]
 

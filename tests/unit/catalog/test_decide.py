@@ -27,6 +27,7 @@ from aimodels.catalog.state import (
     PublicationJob,
     Queue,
     RefreshUpload,
+    Refusal,
     RemoveFinalizer,
     RemoveTag,
     RevokeTransfer,
@@ -222,6 +223,44 @@ def test_a_full_house_is_waited_for_with_the_place_in_the_queue() -> None:
     assert plan.status.transfer
     assert plan.status.transfer.queue_position == 3
     assert reason(plan) == ModelReason.PENDING
+
+
+def test_a_job_that_the_cluster_refuses_is_told_with_what_to_do_and_tried_again_later() -> None:
+    refused = Refusal("exceeded quota: jobs", NOW + 30 * SECOND)
+    plan = decide(replace(begun(), refused=refused), NOW)
+
+    assert plan.actions == ()
+    assert plan.again == 30
+    assert plan.status
+    progressing = find(plan.status.conditions, ConditionType.PROGRESSING)
+    assert progressing
+    assert progressing.status == "False"
+    assert "exceeded quota: jobs" in find_message(plan)
+    assert "Raise the quota" in find_message(plan)
+    assert plan.status.transfer
+    assert plan.status.transfer.queue_position is None, "it does not wait for a place"
+
+    assert decide(replace(begun(), refused=refused), NOW + 30 * SECOND).actions == (StartPublication(1),)
+
+
+def test_a_wish_does_not_wait_for_the_cluster_to_allow_the_job() -> None:
+    refused = Refusal("exceeded quota: jobs", NOW + 30 * SECOND)
+    wished = model(status(Phase.PUBLISHING), annotations={RETRY_ANNOTATION: "1"})
+    assert decide(replace(begun(), model=wished, refused=refused), NOW).actions == (StartPublication(1),)
+
+
+@pytest.mark.parametrize("job", [JobPhase.ABSENT, JobPhase.ACTIVE, JobPhase.FAILED, JobPhase.SUCCEEDED])
+def test_a_received_file_that_the_registry_lost_fails_the_model_and_a_wish_asks_for_it_again(
+    job: JobPhase,
+) -> None:
+    plan = decide(publishing(tags={}, job=PublicationJob(job)), NOW)
+    assert phase(plan) == Phase.FAILED
+    assert reason(plan) == ModelReason.PUBLICATION_FAILED
+    assert RETRY_ANNOTATION in find_message(plan)
+    assert RevokeTransfers() in plan.afterwards
+
+    again = Observation(model(plan.status, annotations={RETRY_ANNOTATION: "1"}), tags={}, transfers={})
+    assert phase(decide(again, NOW)) == Phase.PENDING
 
 
 def test_a_running_job_is_followed() -> None:
