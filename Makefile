@@ -21,9 +21,9 @@ format: setup ## let ruff arrange the code
 	@.venv/bin/ruff format . && .venv/bin/ruff check --fix .
 
 test-unit: setup ## unit tests, below a minute
-	@$(PY) -m pytest -q tests/unit
+	@$(PY) tools/run_tests.py unit
 
-test: setup ## every test layer: unit, contract, component, charts, e2e (root)
+test: setup ## every test layer: unit, contract, component, charts, machine, e2e (root)
 	@$(PY) tools/prerequisites.py
 	@$(PY) tools/run_tests.py
 

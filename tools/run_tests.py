@@ -16,8 +16,25 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-#: name -> folder below tests/
-LAYERS = ("unit", "contract", "component", "charts", "e2e")
+
+
+@dataclass(frozen=True)
+class Layer:
+    """What pytest gets: paths, and how many processes share the files of a layer."""
+
+    paths: tuple[str, ...]
+    processes: int = 1
+
+
+#: Tests that look at the machine itself, or share its one cluster, run alone.
+LAYERS = {
+    "unit": Layer(("tests/unit",), 2),
+    "contract": Layer(("tests/contract",), 2),
+    "component": Layer(("tests/component", "--ignore=tests/component/devcluster"), 3),
+    "charts": Layer(("tests/charts",), 2),
+    "machine": Layer(("tests/component/devcluster",)),
+    "e2e": Layer(("tests/e2e",)),
+}
 
 
 @dataclass(frozen=True)
@@ -55,7 +72,10 @@ def main() -> int:
 
 def _run(layer: str, report: Path) -> Outcome:
     started = time.monotonic()
-    command = [sys.executable, "-m", "pytest", "-q", f"tests/{layer}", f"--junitxml={report}"]
+    chosen = LAYERS[layer]
+    command = [sys.executable, "-m", "pytest", "-q", *chosen.paths, f"--junitxml={report}"]
+    if chosen.processes > 1:
+        command += ["-n", str(chosen.processes), "--dist", "loadfile"]
     status = subprocess.run(command, cwd=ROOT, env=os.environ, check=False).returncode
     passed, failed, skipped = _counts(report)
     return Outcome(layer, passed, failed, skipped, time.monotonic() - started, status)

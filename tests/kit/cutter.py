@@ -41,7 +41,11 @@ class Cutter:
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
-        there, back = await asyncio.open_connection("127.0.0.1", self._port)
+        try:
+            there, back = await asyncio.open_connection("127.0.0.1", self._port)
+        except OSError:
+            writer.transport.abort()  # nobody listens: the client has to learn that at once
+            return
         passed = [0]
         with suppress(OSError):
             await asyncio.gather(self._pump(reader, back, passed), self._pump(there, writer, passed))

@@ -49,7 +49,11 @@ class Gate:
         self._tasks.add(asyncio.create_task(self._relay(reader, writer)))
 
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there, back = await asyncio.open_connection("127.0.0.1", self._port)
+        try:
+            there, back = await asyncio.open_connection("127.0.0.1", self._port)
+        except OSError:
+            writer.close()  # nobody listens: the client has to learn that at once
+            return
         try:
             await asyncio.gather(self._pump(reader, back), self._answers(there, writer))
         except OSError:
