@@ -33,10 +33,17 @@ demo: setup ## a real model uploaded, stored and delivered to a Pod that answers
 demo-down: setup ## remove all that `make demo` has made
 	@$(PY) -m tools.demo $(DEMO_CLUSTER) down
 
-.PHONY: bench-inspect
-bench-inspect: setup ## aictl inspect: time, memory, ratio to the formats' own libraries
-	@$(PY) tests/bench/inspect_bench.py
+.PHONY: bench bench-platform bench-copy bench-inspect bench-dmcr
+bench: bench-inspect bench-dmcr bench-copy bench-platform ## every benchmark, one after another
 
-.PHONY: bench-dmcr
+bench-platform: setup ## the installed module: upload to Ready, deletion, memory (root)
+	@PYTHONPATH=. $(PY) tests/bench/platform_bench.py
+
+bench-copy: setup ## the copy Job against curl and cp
+	@PYTHONPATH=. $(PY) tests/bench/copy_bench.py
+
+bench-inspect: setup ## aictl inspect: time, memory, ratio to the formats' own libraries
+	@PYTHONPATH=. $(PY) tests/bench/inspect_bench.py
+
 bench-dmcr: setup ## DMCR's PUT and GET against docker-registry on the same disk
-	@$(PY) tests/bench/dmcr_bench.py
+	@PYTHONPATH=. $(PY) tests/bench/dmcr_bench.py
