@@ -16,10 +16,12 @@ from aimodels.delivery.names import (
     MODULE_LABEL,
     ROLE_LABEL,
     SERIAL_ANNOTATION,
+    SERIAL_LIMIT,
     TARGET_ANNOTATION,
     DeliveryKey,
     claim_name,
     fill_name,
+    parse_serial,
     parse_target,
 )
 
@@ -61,21 +63,25 @@ def read(claim: PersistentVolumeClaim, module_namespace: str) -> Claim | None:
     """Return what our labels and annotations say of a claim; None when it is not to be believed.
 
     Users may write any label: a claim that is being filled is ours in our namespace only, and a delivered one
-    speaks for its own namespace only. Otherwise a namespace could pass its bytes off as another's model.
+    speaks for its own namespace only. Otherwise a namespace could pass its bytes off as another's model. Its
+    name has to be the one that follows from what it says.
     """
     metadata = claim.metadata
     target = parse_target(metadata.annotations.get(TARGET_ANNOTATION, ""))
-    serial = metadata.annotations.get(SERIAL_ANNOTATION, "")
+    serial = parse_serial(metadata.annotations.get(SERIAL_ANNOTATION, ""))
+    digest = metadata.annotations.get(DIGEST_ANNOTATION, "")
     role = metadata.labels.get(ROLE_LABEL)
-    if target is None or not serial.isdecimal() or role is None:
+    if target is None or serial is None or role not in {DELIVERED, FILLING}:
         return None
     filling = role == FILLING
-    if metadata.namespace != (module_namespace if filling else target.namespace):
+    name = fill_name(target, serial, digest) if filling else claim_name(target.reference, serial)
+    namespace = module_namespace if filling else target.namespace
+    if (metadata.namespace, metadata.name) != (namespace, name):
         return None
     return Claim(
         target=target,
-        serial=int(serial),
-        digest=metadata.annotations.get(DIGEST_ANNOTATION, ""),
+        serial=serial,
+        digest=digest,
         namespace=metadata.namespace,
         name=metadata.name,
         uid=metadata.uid,
@@ -110,7 +116,10 @@ def choose(listed: int | None, digest: str | None, known: Iterable[Claim]) -> in
         return max(fitting)
     if listed is not None and listed not in taken:
         return listed
-    return max(taken, default=0) + 1
+    following = max(taken, default=0) + 1
+    if following <= SERIAL_LIMIT:
+        return following
+    return next(serial for serial in range(1, SERIAL_LIMIT) if serial not in taken)
 
 
 def size_for(model_bytes: int) -> int:

@@ -60,9 +60,9 @@ def _serial(o: Observation) -> int:
 
 def _next_step(o: Observation, serial: int, digest: str, tidying: tuple[Action, ...], now: datetime) -> Plan:
     fill = next((one for one in o.fills if _is_for(one, serial, digest)), None)
-    if _delivered(o, serial, digest) is not None:
-        finish = (FinishHandOver(fill.claim),) if fill is not None and not fill.claim.deleting else ()
-        return Plan((*tidying, *finish))
+    mount = _delivered(o, serial, digest)
+    if mount is not None:
+        return Plan((*tidying, *_end_of(fill, mount)))
     if fill is None:
         return _start(o, serial, digest, tidying)
     if fill.claim.deleting:
@@ -74,6 +74,14 @@ def _next_step(o: Observation, serial: int, digest: str, tidying: tuple[Action, 
     absent = fill.copy is CopyPhase.ABSENT
     copy = (StartCopy(fill.claim, o.model.size_bytes),) if absent else ()
     return Plan((*tidying, *copy), blocked=_copying(o, fill, _held(fill, now)), again=_LOOK)
+
+
+def _end_of(fill: Fill | None, mount: Mount) -> tuple[Action, ...]:
+    """Return how a fill ends once its claim is there; a claim with another volume will never take this one."""
+    if fill is None or fill.claim.deleting:
+        return ()
+    handed_over = mount.claim.volume == fill.claim.volume
+    return (FinishHandOver(fill.claim) if handed_over else AbandonFill(fill.claim),)
 
 
 def _after_failure(o: Observation, fill: Fill, tidying: tuple[Action, ...], now: datetime) -> Plan:

@@ -47,7 +47,9 @@ async def hand_over(client: Client, fill: Claim) -> Blocked | None:
     existing = await client.find(PersistentVolumeClaim, name, namespace)
     if existing is not None and existing.metadata.deleting:
         raise Transient("ClaimTerminating", f"an earlier claim {namespace}/{name} is still being deleted")
-    volume = await client.find(PersistentVolume, fill.volume)
+    if existing is not None and claims.read(existing, "") is None:
+        return _foreign(name)
+    volume = await _volume(client, fill)
     if volume is None:
         raise Transient("VolumeMissing", f"the volume {fill.volume} of {fill.name} is not there")
     if existing is None:
@@ -64,7 +66,7 @@ async def hand_over(client: Client, fill: Claim) -> Blocked | None:
 
 async def restore(client: Client, fill: Claim) -> None:
     """Give the volume the reclaim policy back that it was made with."""
-    volume = await client.find(PersistentVolume, fill.volume)
+    volume = await _volume(client, fill)
     policy = volume.metadata.annotations.get(RECLAIM_ANNOTATION) if volume is not None else None
     if volume is None or policy is None:
         return
@@ -83,7 +85,7 @@ async def take_back(client: Client, fill: Claim) -> None:
 
     A volume that the namespace's claim already has stays with it.
     """
-    volume = await client.find(PersistentVolume, fill.volume) if fill.volume else None
+    volume = await _volume(client, fill)
     policy = volume.metadata.annotations.get(RECLAIM_ANNOTATION) if volume is not None else None
     if volume is None or policy is None:
         return
@@ -92,6 +94,10 @@ async def take_back(client: Client, fill: Claim) -> None:
         await restore(client, fill)
     else:
         await _point(client, volume, namespace=fill.namespace, name=fill.name, uid=fill.uid, policy=policy)
+
+
+async def _volume(client: Client, fill: Claim) -> PersistentVolume | None:
+    return await client.find(PersistentVolume, fill.volume) if fill.volume else None
 
 
 def _points_at(volume: PersistentVolume, namespace: str, name: str, uid: str) -> bool:
@@ -134,7 +140,9 @@ async def _create(client: Client, manifest: dict[str, Any], *, dry_run: bool = F
     try:
         await client.create(manifest, dry_run=dry_run)
     except AlreadyExists:
-        return await _foreign(client, namespace, name)
+        existing = await client.find(PersistentVolumeClaim, name, namespace)
+        ours = existing is None or claims.read(existing, "") is not None
+        return None if ours else _foreign(name)
     except NotFound as error:
         raise NamespaceGone(namespace) from error
     except Forbidden as error:
@@ -146,11 +154,7 @@ async def _create(client: Client, manifest: dict[str, Any], *, dry_run: bool = F
     return None
 
 
-async def _foreign(client: Client, namespace: str, name: str) -> Blocked | None:
-    """Return that somebody else's claim stands in the way, or None when it is ours."""
-    existing = await client.find(PersistentVolumeClaim, name, namespace)
-    if existing is None or claims.read(existing, "") is not None:
-        return None
+def _foreign(name: str) -> Blocked:
     return Blocked(
         DeliveryBlockedReason.SHARED_PVC_CLAIM_PENDING,
         f"A claim {name} that does not belong to ai-models is in the way. Delete or rename it.",

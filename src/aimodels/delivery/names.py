@@ -40,6 +40,8 @@ DIR_VARIABLE, LIST_VARIABLE = "AI_MODELS_MODELS_DIR", "AI_MODELS_MODELS"
 _SYSTEM_NAMESPACE, _MODULE_PREFIX = "kube-system", "d8-"
 _OBJECT_LIMIT = 253
 _SERIAL_DIGITS = 6
+#: the largest serial of a claim
+SERIAL_LIMIT = 10**_SERIAL_DIGITS - 1
 _HASH = 10
 _CLAIM_PREFIXES = {MODEL: "ai-model-", CLUSTER_MODEL: "ai-clustermodel-"}
 
@@ -122,11 +124,15 @@ def claim_name(reference: Reference, serial: int) -> str:
 
 def serial_of(reference: Reference, claim: str) -> int | None:
     """Return the serial in a claim's name, or None when it is no claim of this model."""
-    text = claim.rpartition("-")[2]
-    if not text.isdigit() or not 0 < len(text) <= _SERIAL_DIGITS:
+    serial = parse_serial(claim.rpartition("-")[2])
+    return serial if serial is not None and claim_name(reference, serial) == claim else None
+
+
+def parse_serial(text: str) -> int | None:
+    """Return a serial as it was written, or None: anybody may write anything where serials stand."""
+    if len(text) > _SERIAL_DIGITS or not (text.isascii() and text.isdecimal()):
         return None
-    serial = int(text)
-    return serial if serial and claim_name(reference, serial) == claim else None
+    return int(text) or None
 
 
 def may_be_claim(name: str) -> bool:

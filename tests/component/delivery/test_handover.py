@@ -353,6 +353,30 @@ async def test_a_foreign_claim_of_that_name_is_told_and_left_alone(made: World) 
     assert await made.client.find(PersistentVolumeClaim, "ai-model-gemma-1", made.namespace)
 
 
+async def test_a_foreign_claim_that_came_during_the_copy_is_not_given_the_volume(made: World) -> None:
+    made.kubelet_works.clear()
+    await made.model("gemma")
+    await made.workload("app", model="gemma")
+    async with delivering(made):
+        await eventually(partial(copy_pods, made))
+        foreign = {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "ai-model-gemma-1", "namespace": made.namespace},
+            "spec": {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}},
+        }
+        await made.client.create(foreign)
+        made.kubelet_works.set()
+        await eventually(partial(has_reason, made, "app", "SharedPVCClaimPending"))
+        (fill,) = await made.fills()
+        volume = await made.volume(fill.spec.volume_name)
+        assert volume.spec.claim_ref is not None
+        assert volume.spec.claim_ref.uid == fill.metadata.uid
+        await made.client.delete(PersistentVolumeClaim, "ai-model-gemma-1", made.namespace)
+        await made.bound("ai-model-gemma-1")
+        await made.settled()
+
+
 class DyingClient(Client):
     """A client whose process dies after so many writes: every later call fails, as after kill -9."""
 

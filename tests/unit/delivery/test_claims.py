@@ -145,6 +145,7 @@ def test_the_size_of_a_claim(case: dict[str, Any]) -> None:
         (2, "y", [], 2),
         (1, "y", [claim(3, "x")], 1),
         (None, "y", [claim(1, "x", deleting=True), claim(3, "x")], 4),
+        (None, "y", [claim(999_999, "x"), claim(1, "x")], 2),
     ],
 )
 def test_the_serial(listed: int | None, digest: str | None, known: list[Claim], expected: int) -> None:
@@ -179,7 +180,16 @@ def test_a_serial_is_read_back_from_any_claims_name(name: str, kind: str, serial
 
 @pytest.mark.parametrize(
     "name",
-    ["ai-model-gemma", "ai-model-gemma-0", "ai-model-gemma-01", "ai-model-other-1", "gemma-1", "", "-"],
+    [
+        "ai-model-gemma",
+        "ai-model-gemma-0",
+        "ai-model-gemma-01",
+        "ai-model-gemma-\u00b2",
+        "ai-model-other-1",
+        "gemma-1",
+        "",
+        "-",
+    ],
 )
 def test_other_names_have_no_serial(name: str) -> None:
     assert serial_of(Reference("Model", "gemma"), name) is None
@@ -221,6 +231,31 @@ def test_labels_that_a_user_copied_are_not_believed() -> None:
     filling = claims.fill_claim(claim(3, "sha256:d"), "d8-ai-models")
     assert claims.read(stored(delivered, "elsewhere"), "d8-ai-models") is None
     assert claims.read(stored(filling, KEY.namespace), "d8-ai-models") is None
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value"),
+    [
+        ("claim-serial", "9" * 5000),
+        ("claim-serial", "1000000"),
+        ("claim-serial", "\u00b2"),
+        ("claim-serial", "0"),
+        ("claim-serial", "4"),
+        ("delivery-target", "ai-demo/Model/other"),
+        ("delivery-target", "ai-demo/Model/" + "x" * 5000),
+    ],
+)
+def test_a_claim_that_is_not_named_by_what_it_says_is_not_believed(annotation: str, value: str) -> None:
+    """Nothing that a user writes on a claim may raise: what cannot be read holds up deletions everywhere."""
+    made = claims.user_claim(claim(3, "sha256:d"))
+    made["metadata"]["annotations"][f"ai.deckhouse.io/{annotation}"] = value
+    assert claims.read(stored(made, KEY.namespace), "d8-ai-models") is None
+
+
+def test_an_unknown_role_is_not_believed() -> None:
+    made = claims.user_claim(claim(3, "sha256:d"))
+    made["metadata"]["labels"]["ai.deckhouse.io/claim-role"] = "else"
+    assert claims.read(stored(made, KEY.namespace), "d8-ai-models") is None
 
 
 def test_targets_are_written_and_read() -> None:

@@ -144,6 +144,13 @@ def test_what_the_filling_needed_goes_once_the_claim_is_bound() -> None:
     assert decide(seen(mounts=(mount(),), fills=(going,)), NOW).actions == ()
 
 
+def test_a_fill_whose_claim_got_another_volume_is_taken_back() -> None:
+    """Finished, its volume would wait for ever for a claim that is bound elsewhere."""
+    filled = fill(CopyPhase.SUCCEEDED, volume="pv-filled")
+    plan = decide(seen(mounts=(mount(volume="pv-of-a-user"),), fills=(filled,)), NOW)
+    assert plan.actions == (AbandonFill(filled.claim),)
+
+
 def test_a_claim_that_is_made_but_not_bound_is_handed_over_again() -> None:
     filled = fill(CopyPhase.SUCCEEDED, lost=True)
     plan = decide(seen(mounts=(mount(bound=False),), fills=(filled,)), NOW)
