@@ -79,8 +79,7 @@ class Actor:
             case StartCopy():
                 await self._start_copy(action.fill, action.size_bytes)
             case RestartCopy():
-                _log.warning("copy gave up and is started again", claim=action.fill.name)
-                await self._delete_job(action.fill, wait_for_pods=True)
+                await self._restart_copy(key, action.fill)
             case HandOver():
                 return await handover.hand_over(self._client, action.fill)
             case FinishHandOver():
@@ -103,11 +102,9 @@ class Actor:
         if refused is not None:
             self._slots.leave(key)
             return refused
-        if not self._slots.take(key, self._observer.copying()):
-            return Blocked(
-                DeliveryBlockedReason.SHARED_PVC_MATERIALIZER_PENDING,
-                f"{key.reference} waits for its turn: at most {self._slots.limit} models are copied at once.",
-            )
+        waits = self._take_place(key)
+        if waits is not None:
+            return waits
         manifest = claims.fill_claim(contents, self._settings.namespace)
         name = manifest["metadata"]["name"]
         try:
@@ -124,6 +121,20 @@ class Actor:
         if fill is not None:
             await self._start_copy(fill, action.size_bytes)
         return None
+
+    def _take_place(self, key: DeliveryKey) -> Blocked | None:
+        if self._slots.take(key, self._observer.copying()):
+            return None
+        return Blocked(
+            DeliveryBlockedReason.SHARED_PVC_MATERIALIZER_PENDING,
+            f"{key.reference} waits for its turn: at most {self._slots.limit} models are copied at once.",
+        )
+
+    async def _restart_copy(self, key: DeliveryKey, fill: Claim) -> None:
+        """Delete the Job that gave up, once there is a place; until then what it said goes on being told."""
+        if self._take_place(key) is None:
+            _log.warning("copy gave up and is started again", claim=fill.name)
+            await self._delete_job(fill, wait_for_pods=True)
 
     async def _start_copy(self, fill: Claim, size_bytes: int) -> None:
         name = copy_name(fill.uid)

@@ -77,7 +77,7 @@ def _next_step(o: Observation, serial: int, digest: str, tidying: tuple[Action, 
 
 
 def _end_of(fill: Fill | None, mount: Mount) -> tuple[Action, ...]:
-    """Return how a fill ends once its claim is there; a claim with another volume will never take this one."""
+    """Return how a fill ends once its claim is there; one with another volume never takes this one."""
     if fill is None or fill.claim.deleting:
         return ()
     handed_over = mount.claim.volume == fill.claim.volume

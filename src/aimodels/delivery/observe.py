@@ -108,11 +108,12 @@ class Observer:
         return tuple(users)
 
     def copying(self) -> set[DeliveryKey]:
-        """Return the deliveries whose copy is not finished."""
+        """Return the deliveries whose copy is under way; one that gave up takes its place again later."""
+        ended = {CopyPhase.SUCCEEDED, CopyPhase.FAILED}
         return {
             claim.target
             for claim in self._knowledge.fills()
-            if not claim.deleting and _phase(self._job(claim)) is not CopyPhase.SUCCEEDED
+            if not claim.deleting and _phase(self._job(claim)) not in ended
         }
 
     def _naming(self, kind: str, namespace: str, name: str) -> list[AnyWorkload]:

@@ -169,7 +169,7 @@ class Delivery:
         """A Job concerns its delivery, and its end everybody who waits for a place."""
         target = parse_target(change.metadata.annotations.get(TARGET_ANNOTATION, ""))
         keys = [target] if target is not None else []
-        if change.after is None or change.after.succeeded:
+        if change.after is None or change.after.succeeded or change.after.failed:
             keys += self._slots.waiting
         return keys
 
