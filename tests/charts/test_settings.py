@@ -145,6 +145,8 @@ def test_one_image_serves_every_process_and_job() -> None:
     assert {c["image"] for template in templates for c in template["spec"]["containers"]} == {wanted}
     assert all(template["spec"]["imagePullSecrets"] == [{"name": "pull"}] for template in templates)
     assert helm.environment(_container(objects, "ai-models-controller"))["AI_MODELS_IMAGE"] == wanted
+    for account in ("ai-models-publication", "ai-models-copy"):
+        assert helm.one(objects, "ServiceAccount", account)["imagePullSecrets"] == [{"name": "pull"}]
 
 
 def test_an_image_without_a_name_is_that_of_the_chart_s_version() -> None:
