@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 def up(cluster: Settings, progress: Progress, *, bound_to_parent: bool = False) -> None:
     """Start what does not run yet and return when the cluster is usable."""
     machine.check(cluster)
+    settings.refuse_foreign(cluster.directory)
     binaries = _provide(cluster, progress)
     with locking.exclusive(cluster.directory):
         processes = Processes(cluster, bound_to_parent=bound_to_parent)
@@ -56,6 +57,7 @@ def up(cluster: Settings, progress: Progress, *, bound_to_parent: bool = False) 
 
 def down(directory: Path, progress: Progress, *, keep: bool = False) -> None:
     """Stop everything; unless told to keep it, remove the cluster's folder as well."""
+    settings.refuse_foreign(directory)
     if not directory.exists():
         host.remove_leftovers(settings.Settings(directory), progress)
         return

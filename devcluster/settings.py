@@ -13,6 +13,24 @@ from devcluster.errors import ClusterError
 #: that of a plugin's registration: `plugins_registry/<driver>-reg.sock`.
 MAX_SOCKET_PATH = 107
 LONGEST_SOCKET_NAME = len("/kubelet/plugins_registry/node-cache.ai-models.deckhouse.io-0123456789-reg.sock")
+#: What lies in a cluster's folder: with anything else in it, a folder is somebody's own.
+CONTENTS = frozenset(
+    {
+        "settings.json",
+        "etcd",
+        "pki",
+        "logs",
+        "pids",
+        "config",
+        "bin",
+        "kubeconfig",
+        "kubelet",
+        "containerd",
+        "cdi",
+        "volumes",
+        "cni-addresses",
+    }
+)
 PORTS = 10
 DEFAULT_PORT_BASE = 16440
 
@@ -168,11 +186,6 @@ class Settings:
         """What the default StorageClass gives out."""
         return self.directory / "volumes"
 
-    @property
-    def machine_record(self) -> Path:
-        """What the machine looked like before, for `down` to restore."""
-        return self.directory / "machine.json"
-
     def component_kubeconfig(self, component: str) -> Path:
         """Return where a component's own kubeconfig lies."""
         return self.configs / f"{component}.kubeconfig"
@@ -197,13 +210,25 @@ def load(directory: Path) -> Settings | None:
     """Return the settings of the cluster in this folder, if there is one."""
     try:
         values = json.loads(_file(directory).read_text())
+        return Settings(directory, bool(values["control_plane_only"]), int(values["port_base"]))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise ClusterError(
-            f"{_file(directory)} cannot be read ({error}); remove {directory} and run `up`"
+            f"{_file(directory)} cannot be read as a cluster's ({error!r}); name another --dir, "
+            f"or, when it is a cluster's, remove {directory} and run `up`"
         ) from None
-    return Settings(directory, bool(values["control_plane_only"]), int(values["port_base"]))
+
+
+def refuse_foreign(directory: Path) -> None:
+    """Raise when a folder holds what no cluster has made: `down` removes a folder with all that is in it."""
+    if _file(directory).exists() or not directory.is_dir():
+        return
+    foreign = sorted({entry.name for entry in directory.iterdir()} - CONTENTS)
+    if foreign:
+        raise ClusterError(
+            f"{directory} holds {foreign[0]} and no cluster, so nothing is touched; name another --dir"
+        )
 
 
 def require(directory: Path) -> Settings:

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from devcluster import settings
+from devcluster import cluster, settings
 from devcluster.errors import ClusterError
+from devcluster.progress import Progress
 from devcluster.settings import MAX_SOCKET_PATH, PORTS, Settings
 
 
@@ -21,8 +22,25 @@ def test_a_folder_without_a_cluster(tmp_path: Path) -> None:
         settings.require(tmp_path)
 
 
-def test_a_damaged_file_says_what_to_do(tmp_path: Path) -> None:
-    (tmp_path / "settings.json").write_text("{")
+def test_a_folder_with_something_of_its_owners_is_not_touched(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(ClusterError, match=r"holds thesis\.txt and no cluster"):
+        cluster.up(Settings(tmp_path, control_plane_only=True), Progress())
+    with pytest.raises(ClusterError, match=r"holds thesis\.txt and no cluster"):
+        cluster.down(tmp_path, Progress())
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_what_a_cluster_without_its_settings_has_left_is_not_foreign(tmp_path: Path) -> None:
+    settings.refuse_foreign(tmp_path / "none")
+    for name in ("etcd", "kubelet", "pki"):
+        (tmp_path / name).mkdir()
+    settings.refuse_foreign(tmp_path)
+
+
+@pytest.mark.parametrize("content", ["{", "{}", "[]"])
+def test_a_damaged_file_says_what_to_do(tmp_path: Path, content: str) -> None:
+    (tmp_path / "settings.json").write_text(content)
     with pytest.raises(ClusterError, match="remove"):
         settings.load(tmp_path)
 
