@@ -44,6 +44,7 @@ def up(kubeconfig: Path | None, *, image: str | None, llama_image: str | None) -
     story, progress = Story(), Progress()
     with story.step("A Kubernetes cluster", "cluster"):
         target = _target(kubeconfig, progress)
+        scenario.refuse_foreign(target, NAMESPACES)
     try:
         _play(target, story, progress, image, llama_image)
     except FAILURES as error:
@@ -60,6 +61,7 @@ def _play(
         llama_image = llama_image or installation.provide_image(target, "llama", progress)
     with story.step("The module, installed by its Helm chart", "installation"):
         story.say(f"helm upgrade --install ai-models modules/ai-models -n {installation.NAMESPACE}")
+        scenario.own_namespace(target, installation.NAMESPACE)
         installation.install_chart(target, image)
     with story.step("A real model on this machine: Gemma 3 270M", "model fetched"):
         path = scenario.fetched(story)
@@ -100,6 +102,7 @@ def down(kubeconfig: Path | None) -> None:
         cluster.down(default_directory(), progress)
         return
     target = installation.existing_cluster(kubeconfig, progress)
+    scenario.refuse_foreign(target, NAMESPACES)
     with progress.step(f"namespace {scenario.NAMESPACE} deleted"):
         target.kubectl("delete", "namespace", scenario.NAMESPACE, "--ignore-not-found", "--timeout=90s")
     with progress.step("module uninstalled"):

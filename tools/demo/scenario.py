@@ -12,6 +12,8 @@ from tools.demo import gemma
 from tools.installation import CommandFailed
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tools.demo.story import Story
     from tools.installation import Target
 
@@ -22,6 +24,8 @@ PORT = 8080
 PROMPT = "The three primary colors are red,"
 TOKENS = 24
 DELIVERY_SECONDS = 180
+#: On the namespaces that the demo makes, and therefore may delete.
+DEMO_LABEL = "ai.deckhouse.io/demo"
 
 MANIFEST = f"""\
 apiVersion: ai.deckhouse.io/v1alpha1
@@ -65,6 +69,27 @@ class DemoFailed(Exception):
     """What did not happen, and what to look at."""
 
 
+def refuse_foreign(target: Target, namespaces: Sequence[str]) -> None:
+    """Raise when a namespace on somebody's cluster is there and not of the demo, which deletes its own."""
+    if target.directory is not None:
+        return
+    there = {item["metadata"]["name"]: item["metadata"] for item in target.get("namespaces")["items"]}
+    for name in namespaces:
+        if name in there and DEMO_LABEL not in there[name].get("labels", {}):
+            raise DemoFailed(
+                f"the cluster has a namespace {name} that no demo has made, and the demo would replace and "
+                f"delete what is in it; use another cluster, or, if you want just that, mark it: "
+                f"kubectl label namespace {name} {DEMO_LABEL}=true"
+            )
+
+
+def own_namespace(target: Target, name: str) -> None:
+    """Make a namespace that says that it is the demo's."""
+    metadata = {"name": name, "labels": {DEMO_LABEL: "true"}}
+    manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+    target.kubectl("apply", "-f", "-", stdin=json.dumps(manifest))
+
+
 def clear(target: Target, story: Story) -> None:
     """Remove what an earlier demo has left in the cluster, so that everything is seen again."""
     try:
@@ -77,7 +102,7 @@ def clear(target: Target, story: Story) -> None:
 
 def order(target: Target, story: Story) -> None:
     """Create the Model, as a user does, and see it wait for its bytes."""
-    target.kubectl("create", "namespace", NAMESPACE)
+    own_namespace(target, NAMESPACE)
     story.say(f"kubectl apply -f - <<EOF\n{MANIFEST}EOF")
     target.kubectl("apply", "-f", "-", stdin=MANIFEST)
     phase = "jsonpath={.status.phase}=WaitForUpload"

@@ -67,6 +67,23 @@ def test_trouble_does_not_fail_itself_when_the_cluster_is_gone() -> None:
     assert trouble.explain(_FakeTarget({}), ("ns",))
 
 
+def test_a_namespace_that_is_not_the_demos_is_not_deleted_on_a_cluster_of_somebodys() -> None:
+    def named(name: str, **labels: str) -> dict[str, Any]:
+        return {
+            "metadata": {"name": name, "labels": {f"ai.deckhouse.io/{key}": labels[key] for key in labels}}
+        }
+
+    wanted = ("ai-demo", "d8-ai-models")
+    found = [named("default"), named("ai-demo", demo="true")]
+    scenario.refuse_foreign(_FakeTarget({"namespaces": found}), wanted)
+    found.append(named("d8-ai-models"))
+    with pytest.raises(scenario.DemoFailed, match="d8-ai-models that no demo has made"):
+        scenario.refuse_foreign(_FakeTarget({"namespaces": found}), wanted)
+    own = _FakeTarget({"namespaces": found})
+    object.__setattr__(own, "directory", Path("/c"))
+    scenario.refuse_foreign(own, wanted)
+
+
 def test_facts_leave_out_what_is_unknown() -> None:
     status = {
         "artifact": {"digest": "sha256:0", "size": "241.4 MiB"},
