@@ -15,6 +15,8 @@ REPOSITORY_LIMIT = 100
 COMPONENT_LIMIT = 255
 PATH_LIMIT = 1024
 DEPTH_LIMIT = 32
+#: a path that fits when composed has at most three characters for two bytes before
+_UNCOMPOSED_LIMIT = 2 * PATH_LIMIT
 
 #: DNS subdomain, the form of Kubernetes object names
 _OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\Z")
@@ -67,6 +69,8 @@ def file_path(path: str) -> str:
     Refused: nothing left, ``..``, control characters, a component over 255 bytes, a path over 1,024 bytes
     or 32 levels, and the directory that delivery keeps for itself.
     """
+    if len(path) > _UNCOMPOSED_LIMIT:  # composing long runs of marks takes time by the square of their length
+        raise BadName(f"{_shown(path)} is longer than {PATH_LIMIT} bytes; shorten it")
     if any(unicodedata.category(character) in {"Cc", "Cs"} for character in path):
         raise BadName(f"{_shown(path)} has control characters or is no UTF-8; rename the file")
     composed = unicodedata.normalize("NFC", path).replace("\\", "/")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 
 import pytest
 from hypothesis import given
@@ -122,3 +123,14 @@ def test_digests() -> None:
     assert digest.of(b"") == digest.EMPTY
     assert digest.is_digest(digest.of(b"x"))
     assert not digest.is_digest(digest.of(b"x") + "\n")
+
+
+def test_a_name_of_endless_marks_is_refused_before_it_is_composed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(names, "unicodedata", None)
+    with pytest.raises(names.BadName, match="longer than 1024 bytes"):
+        names.file_path("a" + "\u0345\u0334" * (1 << 18))
+
+
+def test_the_longest_name_may_come_decomposed() -> None:
+    composed = "/".join(["\u1fa7" * 80] * 4)
+    assert names.file_path(unicodedata.normalize("NFD", composed)) == composed
