@@ -14,6 +14,8 @@ import msgspec
 #: longest chat template and longest other text that is taken, in characters
 TEMPLATE_LIMIT = 256 * 1024
 TEXT_LIMIT = 256
+#: largest number that is taken: every reader of JSON keeps it as it is
+NUMBER_LIMIT = (1 << 53) - 1
 
 
 class Confidence(StrEnum):
@@ -80,8 +82,10 @@ class FactSheet:
         self._known: dict[str, tuple[Any, Confidence]] = {}
 
     def learn(self, name: str, value: Any, confidence: Confidence) -> None:
-        """Take a fact unless it is nothing (``None``, empty, overlong) or known better already."""
+        """Take a fact unless it is nothing, longer or larger than any, or known better already."""
         if value is None or value in ("", (), {}):
+            return
+        if isinstance(value, int) and value > NUMBER_LIMIT:
             return
         if isinstance(value, str) and len(value) > (
             TEMPLATE_LIMIT if name == "chat_template" else TEXT_LIMIT

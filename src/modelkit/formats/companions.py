@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 TOKENIZER_CONFIG = "tokenizer_config.json"
 _LIMIT = 16 << 20
+_UNREADABLE = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
 _SMALL = 1 << 20
 _POOLING_CONFIG = "1_Pooling/config.json"
 _POOLING_FLAGS = {
@@ -31,12 +32,12 @@ EMBEDDER_FILES = ("modules.json", _POOLING_CONFIG, "config_sentence_transformers
 
 
 class _TokenizerConfig(msgspec.Struct, frozen=True):
-    tokenizer_class: Any = None
-    chat_template: Any = None
+    tokenizer_class: msgspec.Raw = msgspec.Raw(b"null")
+    chat_template: msgspec.Raw = msgspec.Raw(b"null")
 
 
 class _TemplateFile(msgspec.Struct, frozen=True):
-    chat_template: Any = None
+    chat_template: msgspec.Raw = msgspec.Raw(b"null")
 
 
 class _Module(msgspec.Struct, frozen=True):
@@ -47,8 +48,9 @@ class _Module(msgspec.Struct, frozen=True):
 def learn(sheet: FactSheet, files: Files) -> str | None:
     """Learn what the small files say; return the path of the one with the chat template."""
     described = _decoded(files, TOKENIZER_CONFIG, _TokenizerConfig, _LIMIT)
-    if described is not None and isinstance(described.tokenizer_class, str):
-        sheet.exact(tokenizer=described.tokenizer_class)
+    tokenizer = _value(described.tokenizer_class) if described is not None else None
+    if isinstance(tokenizer, str):
+        sheet.exact(tokenizer=tokenizer)
     sheet.exact(pooling=_pooling(files))
     for path, templates in _templates(files, described):
         chosen = templates.get("default") or next(iter(templates.values()), None)
@@ -66,7 +68,17 @@ def _decoded(files: Files, path: str, kind: type[Any], limit: int) -> Any:
         return None
     try:
         return msgspec.json.decode(data, type=kind)
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+    except _UNREADABLE:
+        return None
+
+
+def _value(raw: msgspec.Raw) -> Any:
+    """Return a field; nothing when it is long: a few bytes of JSON can become many of memory."""
+    if memoryview(raw).nbytes > _SMALL:
+        return None
+    try:
+        return msgspec.json.decode(raw)
+    except _UNREADABLE:
         return None
 
 
@@ -78,9 +90,9 @@ def _templates(files: Files, described: _TokenizerConfig | None) -> list[tuple[s
         found.append(("chat_template.jinja", _named(data.decode(errors="replace"))))
     one = _decoded(files, "chat_template.json", _TemplateFile, _SMALL)
     if one is not None:
-        found.append(("chat_template.json", _named(one.chat_template)))
+        found.append(("chat_template.json", _named(_value(one.chat_template))))
     if described is not None:
-        found.append((TOKENIZER_CONFIG, _named(described.chat_template)))
+        found.append((TOKENIZER_CONFIG, _named(_value(described.chat_template))))
     return found
 
 

@@ -7,6 +7,7 @@ import struct
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 import pytest
 from safetensors.numpy import save
@@ -678,3 +679,19 @@ def test_a_pipeline_adds_up_its_parts_once() -> None:
 def test_files_without_tensors_are_no_model() -> None:
     with pytest.raises(NotAModel, match="no tensors"):
         inspection.inspect_tensors({"m.safetensors": partial(Headless, {})})
+
+
+def test_numbers_beyond_any_model_are_not_taken() -> None:
+    huge = b'{"model.embed_tokens.weight":{"dtype":"F16","shape":[%d,0],"data_offsets":[0,0]}}' % 2**70
+    files = {"config.json": b'{"architectures":["LlamaForCausalLM"]}'}
+    files["model.safetensors"] = struct.pack("<Q", len(huge)) + huge
+    facts = inspection.inspect_files(models.readers(files)).facts
+    assert facts.facts.vocabulary_size is None
+    assert msgspec.json.encode(facts)
+
+
+def test_a_chat_template_that_is_a_heap_of_lists_is_passed_over() -> None:
+    heap = b'{"chat_template": [' + b"[]," * (1 << 19) + b'[]], "tokenizer_class": "T"}'
+    files = models.checkpoint() | {"tokenizer_config.json": heap}
+    facts = inspection.inspect_files(models.readers(files)).facts
+    assert (facts.facts.chat_template, facts.facts.tokenizer) == (None, "T")
