@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from modelkit.reading import Files, RangeReader
 
 
+#: what is asked of the files beside the one that carries the metadata of a GGUF model
+_KEPT = frozenset(
+    {"general.architecture", "general.type", "clip.has_vision_encoder", "clip.has_audio_encoder"}
+)
+
+
 class Inspection(NamedTuple):
     """What a set of files is."""
 
@@ -94,7 +100,7 @@ def inspect_tensors(files: Files) -> Inspection:
 
 def _learn_gguf(sheet: FactSheet, files: Files) -> str:
     """Learn from GGUF files: one model, whole or in numbered shards, and perhaps its projector."""
-    headers = {path: gguf.read_header(opener(), path) for path, opener in sorted(files.items())}
+    headers = _headers(files)
     projectors = [path for path, header in headers.items() if _is_projector(header)]
     models = [path for path in headers if path not in projectors]
     if not models:
@@ -114,6 +120,25 @@ def _learn_gguf(sheet: FactSheet, files: Files) -> str:
     return models[0]
 
 
+def _headers(files: Files) -> dict[str, GgufHeader]:
+    """Return the headers by path; all metadata of one model file only, since there may be thousands."""
+    headers: dict[str, GgufHeader] = {}
+    left, whole = gguf.TENSOR_LIMIT, False
+    for path, opener in sorted(files.items()):
+        header = gguf.read_header(opener(), path)
+        left -= len(header.tensors)
+        if left < 0:
+            raise NotServed(path, f"more than {gguf.TENSOR_LIMIT} tensors in all files are not read")
+        if whole or _is_projector(header):
+            header = header._replace(
+                metadata={key: header.metadata[key] for key in _KEPT & header.metadata.keys()}
+            )
+        else:
+            whole = True
+        headers[path] = header
+    return headers
+
+
 def _is_projector(header: GgufHeader) -> bool:
     return (
         header.text("general.architecture") == gguf_facts.PROJECTOR or header.text("general.type") == "mmproj"
@@ -130,7 +155,7 @@ def _check_one_model(models: list[str]) -> None:
             )
         return
     shards = [gguf.shard_of(path) for path in models]
-    numbers = [shard.number for shard in shards if shard and (shard.stem, shard.of) == (first.stem, first.of)]
+    numbers = {shard.number for shard in shards if shard and (shard.stem, shard.of) == (first.stem, first.of)}
     if len(numbers) != len(models):
         raise NotServed("", f"holds several models ({models[0]}, {models[-1]}, ...); send one of them")
     missing = next((number for number in range(1, first.of + 1) if number not in numbers), None)

@@ -107,7 +107,7 @@ class Shard(NamedTuple):
 def shard_of(name: str) -> Shard | None:
     """Return the place that a file name such as ``m-00001-of-00003.gguf`` states."""
     match = _SHARD.match(name)
-    if match is None:
+    if match is None or not int(match["count"]):
         return None
     return Shard(match["stem"], int(match["number"]), int(match["count"]))
 

@@ -82,7 +82,9 @@ class _Index(msgspec.Struct, frozen=True):
 def shard_of(name: str) -> tuple[str, int, int] | None:
     """Return stem, number and count that a file name such as ``model-00001-of-00003.safetensors`` states."""
     match = _SHARD.match(name)
-    return (match["stem"], int(match["number"]), int(match["count"])) if match else None
+    if match is None or not int(match["count"]):
+        return None
+    return match["stem"], int(match["number"]), int(match["count"])
 
 
 def read_index(data: bytes, where: str) -> dict[str, str]:

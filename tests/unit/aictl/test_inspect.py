@@ -122,3 +122,10 @@ def test_what_cannot_be_read_ends_with_three(tmp_path: Path) -> None:
     assert result.stderr == f"aictl: {tmp_path}/nothing: No such file or directory\n"
     os.mkfifo(tmp_path / "pipe")
     assert run(tmp_path / "pipe").exit_code == 2
+
+
+def test_a_set_of_no_files_is_no_set(tmp_path: Path) -> None:
+    put(tmp_path, {"m-00000-of-00000.gguf": models.gguf_bytes()})
+    put(tmp_path, {"model-00000-of-00000.safetensors": models.checkpoint()["model.safetensors"]})
+    for path in tmp_path.iterdir():
+        assert run(path).exit_code == 0

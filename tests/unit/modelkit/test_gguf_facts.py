@@ -230,3 +230,13 @@ def test_a_file_that_is_cut_off_says_where() -> None:
     data = models.gguf_bytes()
     with pytest.raises(Damaged, match=r"blk\.1\.ffn_up\.weight.*cut off"):
         look(data[:-100])
+
+
+def test_of_many_files_one_keeps_its_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {"a.gguf": models.gguf_bytes(), "b.gguf": models.gguf_bytes(), "mmproj.gguf": projector()}
+    kept = inspection._headers(models.readers(files))
+    full = [path for path, header in kept.items() if header.metadata.keys() - inspection._KEPT]
+    assert full == ["a.gguf"]
+    monkeypatch.setattr("modelkit.formats.gguf.TENSOR_LIMIT", 8)
+    with pytest.raises(NotServed, match=r"mmproj\.gguf: more than 8 tensors in all files"):
+        inspection.inspect_files(models.readers(files))
