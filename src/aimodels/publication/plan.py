@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 #: small files go together up to so many bytes each and in all; larger ones are layers of their own
 SMALL_FILE = 16 << 20
 SMALL_FILES = 64 << 20
+#: more do not fit into a manifest, and storing them for hours shows that no sooner
+MOST_LAYERS = 8192
 
 
 class Segment(msgspec.Struct, frozen=True):
@@ -77,6 +79,10 @@ def layers(model_format: Format, members: Iterable[Member]) -> list[PlannedLayer
             left -= member.size
         else:
             planned.append(_raw(member, "weight" if weight else "weight.config"))
+    if len(planned) >= MOST_LAYERS:
+        raise Rejected(
+            f"{len(planned)} files are too many: at most {MOST_LAYERS} weight files fit an artifact"
+        )
     return [*planned, _tar(small)] if small else planned
 
 

@@ -202,3 +202,11 @@ def test_the_last_message_fits_what_the_kubelet_keeps(tmp_path: Path, text: str)
 def test_without_a_file_for_it_the_message_is_only_logged(tmp_path: Path) -> None:
     tell(tmp_path / "no" / "such", "", "x")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_more_layers_than_a_manifest_takes_are_refused_before_any_is_stored() -> None:
+    weights = [Member(f"{number:05d}.safetensors", 0, 1) for number in range(plan.MOST_LAYERS)]
+    with pytest.raises(plan.Rejected, match="8192 files are too many"):
+        plan.layers(Format.SAFETENSORS, weights)
+    small = Member("config.json", 0, 1)
+    assert len(plan.layers(Format.SAFETENSORS, [*weights[1:], small])) == plan.MOST_LAYERS
