@@ -83,7 +83,9 @@ def _farewell(target: Target, story: Story) -> None:
     click.echo(f"\n{story.table()}\n")
     click.secho("Try next", bold=True)
     clients = target.directory / "bin" if target.directory else target.kubectl_binary.parent
-    click.echo(f"  export KUBECONFIG={target.kubeconfig} PATH={clients}:$PATH")
+    ours = Path(sys.executable).parent
+    click.echo(f"  export KUBECONFIG={target.kubeconfig} PATH={clients}:{ours}:$PATH")
+    click.echo(f"  aictl models -n {namespace}")
     click.echo(f"  kubectl -n {namespace} describe model {scenario.MODEL}")
     click.echo(f"  kubectl -n {namespace} get deployment {deployment} -o yaml   # what the webhook has added")
     click.echo(f"  kubectl -n {namespace} port-forward deployment/{deployment} {scenario.PORT} &")
