@@ -5,6 +5,7 @@ What belongs here: reading. What does not: deciding (``decide``), or the cluster
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -19,7 +20,7 @@ from kubekit.pods import why_not_running
 from kubekit.resources import Job, Pod
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from aimodels.delivery.claims import Claim
     from aimodels.delivery.knowledge import Knowledge
@@ -35,7 +36,7 @@ _JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
 
 
 class _Verdict(msgspec.Struct):
-    """What the copy program leaves as its termination message."""
+    """What the copy program leaves as its termination message; no reason where trying again may help."""
 
     reason: str
     message: str
@@ -150,11 +151,11 @@ class Observer:
 
     async def _failure(self, fill: Claim) -> Blocked:
         """Return why the copy gave up, in the words that its last Pod left."""
-        verdicts = [verdict for pod in await self._pods_of(fill) if (verdict := _verdict(pod)) is not None]
-        if not verdicts:
+        verdict = _last_words(await self._pods_of(fill))
+        if verdict is None or not verdict.reason:
             text = f"The copy Job {copy_name(fill.uid)} in {self._namespace} gave up; it is started again."
-            return Blocked(DeliveryBlockedReason.SHARED_PVC_MATERIALIZER_PENDING, text, hard=True)
-        verdict = verdicts[-1]
+            said = f" Its last words: {verdict.message}" if verdict is not None else ""
+            return Blocked(DeliveryBlockedReason.SHARED_PVC_MATERIALIZER_PENDING, text + said, hard=True)
         volume = verdict.reason != "ManifestInvalid"
         reason = (
             DeliveryBlockedReason.SHARED_PVC_CLAIM_PENDING
@@ -191,6 +192,12 @@ def _phase(job: Job | None) -> CopyPhase:
     if job.failed and not job.metadata.deleting:
         return CopyPhase.FAILED
     return CopyPhase.ACTIVE
+
+
+def _last_words(pods: Iterable[Pod]) -> _Verdict | None:
+    """Return what the newest of a copy's Pods has left that left anything."""
+    by_age = sorted(pods, key=lambda pod: pod.metadata.creation_timestamp or datetime.min.replace(tzinfo=UTC))
+    return next((verdict for pod in reversed(by_age) if (verdict := _verdict(pod)) is not None), None)
 
 
 def _verdict(pod: Pod) -> _Verdict | None:

@@ -153,7 +153,7 @@ def _refuse_foreign_mounts(template: Mapping[str, Any]) -> None:
     for field in _CONTAINERS:
         for container in spec.get(field) or ():
             for mount in container.get("volumeMounts") or ():
-                path = posixpath.normpath(mount.get("mountPath") or "/")
+                path = posixpath.normpath("/" + str(mount.get("mountPath") or "").lstrip("/"))
                 taken = path in {CACHE_DIR, MODELS_DIR} or path.startswith(f"{MODELS_DIR}/")
                 if taken and not is_volume_name(mount.get("name", "")):
                     raise InvalidTemplate(

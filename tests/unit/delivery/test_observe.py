@@ -1,18 +1,21 @@
-"""Who holds a place among the copies."""
+"""What is seen of copies: who holds a place, and why one gave up."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
+import pytest
+
 from aimodels.api.model import ClusterModel, Model
 from aimodels.delivery import claims
 from aimodels.delivery.claims import Contents
 from aimodels.delivery.knowledge import Knowledge, claim_indexes
 from aimodels.delivery.names import DeliveryKey, copy_name
-from aimodels.delivery.observe import Observer
-from aimodels.delivery.views import MountingPod
-from kubekit.resources import Job, ObjectMeta, PersistentVolumeClaim, StorageClass
+from aimodels.delivery.observe import CLAIM_INDEX, Observer
+from aimodels.delivery.views import MountingPod, claim_index
+from kubekit.resources import Job, ObjectMeta, PersistentVolumeClaim, Pod, StorageClass
+from kubekit.resources.core import ContainerState, ContainerStateTerminated, ContainerStatus, PodStatus
 from kubekit.resources.workloads import JobCondition, JobStatus
 from kubekit.store import Store
 
@@ -36,20 +39,76 @@ def job(name: str, *conditions: str) -> Job:
     return Job(metadata=metadata, status=JobStatus(conditions=ended))
 
 
-def test_a_copy_that_gave_up_or_is_done_keeps_nobody_waiting() -> None:
+def pod(number: int, message: str) -> Pod:
+    """Return a copy's Pod, the higher its number the newer; names of Pods say nothing about their age."""
+    ended = ContainerStateTerminated(exit_code=1, message=message)
+    return Pod(
+        metadata=ObjectMeta(
+            name=f"copy-{9 - number}",
+            namespace=OURS,
+            creation_timestamp=datetime(2026, 5, 1, 0, number, tzinfo=UTC),
+        ),
+        status=PodStatus(container_statuses=[ContainerStatus(state=ContainerState(terminated=ended))]),
+    )
+
+
+class Cluster:
+    """A cluster that has just these Pods."""
+
+    def __init__(self, *pods: Pod) -> None:
+        self.pods = [*pods]
+
+    async def list(self, *_about: object, **_named: object) -> list[Pod]:
+        return sorted(self.pods, key=lambda pod: pod.metadata.name)
+
+
+def observer(cluster: Cluster, fills: list[PersistentVolumeClaim], *seen: Job) -> Observer:
     volumes = Store[PersistentVolumeClaim]("PersistentVolumeClaim", claim_indexes(OURS))
-    volumes.replace([fill("new"), fill("running"), fill("failed"), fill("done")])
+    volumes.replace(fills)
     jobs = Store[Job]("Job")
-    jobs.replace([job("running"), job("failed", "Failed"), job("done", "Complete")])
-    unused: dict[str, Store[Any]] = {}
-    observer = Observer(
-        cast("Client", None),
+    jobs.replace(seen)
+    workloads: dict[str, Store[Any]] = {}
+    return Observer(
+        cast("Client", cluster),
         Knowledge(Store[Model]("Model"), Store[ClusterModel]("ClusterModel"), volumes, OURS),
-        workloads=unused,
-        pods=Store[MountingPod]("Pod"),
+        workloads=workloads,
+        pods=Store[MountingPod]("Pod", {CLAIM_INDEX: claim_index}),
         jobs=jobs,
         classes=Store[StorageClass]("StorageClass"),
         configured_class="",
         namespace=OURS,
     )
-    assert {key.name for key in observer.copying()} == {"new", "running"}
+
+
+def test_a_copy_that_gave_up_or_is_done_keeps_nobody_waiting() -> None:
+    fills = [fill(name) for name in ("new", "running", "failed", "done")]
+    seen = observer(Cluster(), fills, job("running"), job("failed", "Failed"), job("done", "Complete"))
+    assert {key.name for key in seen.copying()} == {"new", "running"}
+
+
+@pytest.mark.parametrize(
+    ("messages", "reason", "words"),
+    [
+        ([], "SharedPVCMaterializerPending", "gave up; it is started again."),
+        (['{"reason":"","message":"no answer"}'], "SharedPVCMaterializerPending", "words: no answer"),
+        (['{"reason":"InsufficientStorage","message":"full"}'], "SharedPVCClaimPending", "Storage: full"),
+        (['{"reason":"ManifestInvalid","message":"odd"}'], "SharedPVCMaterializerPending", "Invalid: odd"),
+        (
+            [
+                '{"reason":"","message":"no answer"}',
+                '{"reason":"InsufficientStorage","message":"full"}',
+                "no JSON",
+            ],
+            "SharedPVCClaimPending",
+            "InsufficientStorage: full",
+        ),
+    ],
+)
+async def test_why_a_copy_gave_up(messages: list[str], reason: str, words: str) -> None:
+    """A registry that does not answer is no fault of a claim; of several Pods the newest one is believed."""
+    cluster = Cluster(*(pod(number, message) for number, message in enumerate(messages)))
+    failed = observer(cluster, [fill("failed")], job("failed", "Failed"))
+    (seen,) = (await failed.observe(DeliveryKey("ai-demo", "Model", "failed"))).fills
+    assert seen.failure is not None
+    assert seen.failure.reason == reason
+    assert seen.failure.message.endswith(words)

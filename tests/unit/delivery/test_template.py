@@ -99,6 +99,8 @@ def test_a_template_without_our_marker_is_never_touched_when_nothing_is_named() 
         "/data/modelcache/models/x/../gemma",
         "/data/modelcache/models",
         "/data/modelcache",
+        "//data/modelcache",
+        "data/modelcache",
     ],
 )
 def test_a_mount_where_models_go_is_refused(path: str) -> None:
