@@ -30,6 +30,7 @@ from aimodels.delivery.state import (
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from aimodels.delivery.claims import Claim
     from aimodels.delivery.state import Mount
 
 #: a look without news: informers tell everything that happens sooner
@@ -65,8 +66,10 @@ def _next_step(o: Observation, serial: int, digest: str, tidying: tuple[Action, 
         return Plan((*tidying, *_end_of(fill, mount)))
     if fill is None:
         return _start(o, serial, digest, tidying)
-    if fill.claim.deleting:
-        return Plan(tidying, blocked=_waiting("An earlier copy is being removed first."), again=_LOOK)
+    if fill.claim.deleting or _is_of_another_class(o, fill.claim):
+        abandon = () if fill.claim.deleting else (AbandonFill(fill.claim),)
+        removing = _waiting("An earlier copy is being removed first.")
+        return Plan((*tidying, *abandon), blocked=removing, again=_LOOK)
     if fill.copy is CopyPhase.FAILED:
         return _after_failure(o, fill, tidying, now)
     if fill.copy is CopyPhase.SUCCEEDED:
@@ -111,6 +114,11 @@ def _delivered(o: Observation, serial: int, digest: str | None) -> Mount | None:
 
 def _is_for(fill: Fill, serial: int, digest: str) -> bool:
     return fill.claim.serial == serial and fill.claim.digest == digest
+
+
+def _is_of_another_class(o: Observation, fill: Claim) -> bool:
+    """Tell whether a claim has no volume yet and waits for a class that is not the chosen one any more."""
+    return not fill.volume and isinstance(o.storage_class, str) and fill.storage_class != o.storage_class
 
 
 def _tidying(o: Observation, serial: int) -> tuple[Action, ...]:

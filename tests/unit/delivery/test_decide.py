@@ -95,6 +95,15 @@ def test_a_fill_goes_step_by_step(copy: CopyPhase, expected: type | None) -> Non
     assert plan.blocked is not None
 
 
+def test_a_claim_that_waits_for_a_class_given_up_is_made_anew() -> None:
+    stuck = fill(CopyPhase.ACTIVE, bound=False, volume="", storage_class="typo")
+    assert decide(seen(fills=(stuck,)), NOW).actions == (AbandonFill(stuck.claim),)
+    assert decide(seen(fills=(stuck,), storage_class=NO_CLASS), NOW).actions == ()
+    for copy in (CopyPhase.ACTIVE, CopyPhase.SUCCEEDED):
+        kept = fill(copy, storage_class="earlier", lost=copy is CopyPhase.SUCCEEDED)
+        assert AbandonFill(kept.claim) not in decide(seen(fills=(kept,)), NOW).actions
+
+
 def test_an_unbound_claim_and_a_running_copy_are_told_apart() -> None:
     waiting = decide(seen(fills=(fill(CopyPhase.ACTIVE, bound=False),)), NOW).blocked
     running = decide(seen(fills=(fill(CopyPhase.ACTIVE),)), NOW).blocked
