@@ -32,7 +32,7 @@ def read() -> Record | None:
         return Record(values["directory"], values["sysctls"], values["absent"])
     except FileNotFoundError:
         return None
-    except (ValueError, KeyError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise ClusterError(f"{FILE} is damaged ({error}); remove it and run again") from None
 
 

@@ -55,8 +55,9 @@ def test_the_machine_as_it_was_is_written_down_and_read() -> None:
     assert record.read() is None
 
 
-def test_a_damaged_record_says_what_to_do() -> None:
-    record.FILE.write_text("{}")
+@pytest.mark.parametrize("content", ["", "{}", "[]"])
+def test_a_damaged_record_says_what_to_do(content: str) -> None:
+    record.FILE.write_text(content)
     with pytest.raises(ClusterError, match="remove it"):
         record.read()
 
