@@ -26,7 +26,7 @@ class Buffers:
     """Lends buffers, first come first served, up to ``budget`` bytes, those kept for reuse included."""
 
     def __init__(self, budget: int) -> None:
-        self._budget = budget
+        self.budget = budget
         self._lent = 0
         self._kept = 0
         self._free: dict[int, list[memoryview]] = {}
@@ -64,7 +64,7 @@ class Buffers:
 
     def _fits(self, size: int) -> bool:
         """A buffer larger than the budget is lent alone."""
-        return self._lent == 0 or self._lent + size <= self._budget
+        return self._lent == 0 or self._lent + size <= self.budget
 
     def _admit(self) -> None:
         while self._waiting:
@@ -84,9 +84,11 @@ class Buffers:
         if buffer is not None:
             self._kept -= size
         for other in list(self._free):
-            while self._lent + self._kept > self._budget and self._free[other]:
+            while self._lent + self._kept > self.budget and self._free[other]:
                 self._free[other].pop()
                 self._kept -= other
+            if not self._free[other]:
+                del self._free[other]
         return buffer
 
 

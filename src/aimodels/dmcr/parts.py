@@ -11,8 +11,10 @@ Plan = tuple[tuple[int, int], ...]
 
 _SMALL = 1 << 30
 _MOST_PARTS = 9_000
-_GROWING: Plan = ((1000, 16 * MIB), (1000, 32 * MIB), (2000, 64 * MIB), (6000, 128 * MIB))
-_UNIFORM: Plan = ((10_000, 128 * MIB),)
+#: a part is held in memory as a whole: no more than this unless there is memory for it
+LARGEST = 128 * MIB
+_GROWING: Plan = ((1000, 16 * MIB), (1000, 32 * MIB), (2000, 64 * MIB), (6000, LARGEST))
+_UNIFORM: Plan = ((10_000, LARGEST),)
 
 
 def plan_for(length: int | None, *, uniform: bool = False) -> Plan:

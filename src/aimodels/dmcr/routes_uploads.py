@@ -52,7 +52,7 @@ class UploadRoutes:
         if digest is None:
             return _accepted(202, name, upload)
         async with self._registry.sessions.turns.take(upload.sid) as turn:
-            await self._close(request, upload, turn, digest)
+            await self._finish(request, record, upload, turn, digest)
         return _created(name, digest)
 
     async def patch(self, request: Request, name: str, location: str) -> Answer:
@@ -77,12 +77,7 @@ class UploadRoutes:
         record = await self._registry.pushable(request, name)
         async with self._registry.sessions.turns.take(sid) as turn:
             upload = await self._registry.sessions.find(sid, attempt, record)
-            if not committed(upload.session, digest):
-                await self._close(request, upload, turn, digest)
-            elif upload.session.state == "sealed":
-                await self._registry.committer.publish(upload, digest, upload.session.offset)
-            else:
-                await self._registry.blobs.lease(digest, record)
+            await self._finish(request, record, upload, turn, digest)
         return _created(name, digest)
 
     async def get(self, request: Request, name: str, location: str) -> Answer:
@@ -147,7 +142,27 @@ class UploadRoutes:
     def _plan(self, length: int | None) -> parts.Plan:
         if length is not None and length > _MOST_BYTES:
             raise Invalid(f"a blob has at most {_MOST_BYTES} bytes", status=413, code="SIZE_INVALID")
-        return parts.plan_for(length, uniform=self._registry.uniform_parts)
+        plan = parts.plan_for(length, uniform=self._registry.uniform_parts)
+        size, most = parts.part_size(plan, 1) or 0, max(self._registry.engine.buffers.budget, parts.LARGEST)
+        if size > most:
+            raise Invalid(
+                f"{length} bytes go in parts of {size}, and there is memory for parts of {most}: "
+                "send a smaller file, or give the registry more memory",
+                status=413,
+                code="SIZE_INVALID",
+            )
+        return plan
+
+    async def _finish(
+        self, request: Request, record: Record, upload: Upload, turn: Turn, digest: str
+    ) -> None:
+        """Take the rest of the bytes and commit, or what is left of that after an answer that was lost."""
+        if not committed(upload.session, digest):
+            await self._close(request, upload, turn, digest)
+        elif upload.session.state == "sealed":
+            await self._registry.committer.publish(upload, digest, upload.session.offset)
+        else:
+            await self._registry.blobs.lease(digest, record)
 
     async def _close(self, request: Request, upload: Upload, turn: Turn, digest: str) -> None:
         """Take the rest of the bytes and commit."""

@@ -111,7 +111,7 @@ class Reviews:
         try:
             said = jwt.decode(token, options=_UNVERIFIED)
             audience, expires = said.get("aud"), float(said.get("exp", 0))
-        except (jwt.PyJWTError, TypeError, ValueError, AttributeError) as error:
+        except (jwt.PyJWTError, TypeError, ValueError, OverflowError, AttributeError) as error:
             raise Unauthorized("this is not a token of the cluster") from error
         if AUDIENCE not in (audience if isinstance(audience, list) else [audience]):
             raise Unauthorized("the token is not for the audience dmcr: project it with that audience")

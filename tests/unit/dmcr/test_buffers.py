@@ -43,6 +43,13 @@ async def test_what_is_kept_for_reuse_makes_room_for_other_sizes() -> None:
     assert buffers._kept == sum(size * len(kept) for size, kept in buffers._free.items())
 
 
+async def test_sizes_of_which_nothing_is_kept_leave_no_trace() -> None:
+    buffers = Buffers(2 * MIB)
+    for size in range(MIB, MIB + 50):
+        buffers.give(await buffers.take(size))
+    assert len(buffers._free) <= 2
+
+
 async def test_a_waiter_that_gives_up_costs_nothing() -> None:
     buffers = Buffers(MIB)
     held = await buffers.take(MIB)
