@@ -35,9 +35,10 @@ _IN_PARALLEL = 32
 
 
 class Push(msgspec.Struct, frozen=True, kw_only=True):
-    """One manifest on its way in."""
+    """One manifest on its way in, for the life of the repository that its pusher was let into."""
 
     name: str
+    life: str
     digest: str
     body: bytes
     tags: tuple[str, ...]
@@ -55,16 +56,16 @@ class Manifests:
 
     async def put(self, push: Push, manifest: Manifest) -> None:
         """Commit: pending entry, bytes, then every blob looked at, then the swap that makes it visible."""
-        record = await self._repositories.find(push.name)
-        if push.digest in record.manifests and await self._retag(push, record.life):
+        record = _same_life(await self._repositories.get(push.name), push.name, push.life)
+        if push.digest in record.manifests and await self._retag(push):
             return
         pid = self._swaps.fresh()
         entry = _entry(push, manifest, manifest_key(push.name, pid), self._swaps.now())
-        await self._repositories.change(push.name, _pending(push, record.life, pid, entry))
+        await self._repositories.change(push.name, _pending(push, pid, entry))
         try:
             await self._swaps.store.put(entry.key, push.body)
-            await self._validate(manifest, record.life)
-            await self._repositories.change(push.name, _committing(push, record.life, pid, entry))
+            await self._validate(manifest, push.life)
+            await self._repositories.change(push.name, _committing(push, pid, entry))
         except (RegistryProblem, ObjectStoreError, Unclear):
             await self._take_back(push.name, pid)
             raise
@@ -77,11 +78,11 @@ class Manifests:
             raise unknown(reference, record.name)
         return digest, entry, await self._bytes(entry)
 
-    async def delete(self, name: str, reference: str) -> None:
+    async def delete(self, name: str, life: str, reference: str) -> None:
         """Remove a tag, or a manifest with every tag on it."""
 
         def edit(record: Record | None) -> Record:
-            record = opened(record, name)
+            record = _same_life(record, name, life)
             self._repositories.owned(record)
             if not names.is_digest(reference):
                 if reference not in record.tags:
@@ -99,9 +100,9 @@ class Manifests:
 
         await self._repositories.change(name, edit)
 
-    async def delete_blob(self, name: str, digest: str) -> None:
+    async def delete_blob(self, record: Record, digest: str) -> None:
         """Take a blob out of the repository, unless a manifest there uses it or may come to use it."""
-        record = await self._repositories.find(name)
+        name = record.name
         self._repositories.owned(record)
         if await self._uses(record, digest):
             raise in_use(digest, name)
@@ -145,11 +146,11 @@ class Manifests:
                 found.setdefault(item.digest, item)
         return [found[digest] for digest in sorted(found)]
 
-    async def _retag(self, push: Push, life: str) -> bool:
+    async def _retag(self, push: Push) -> bool:
         """Set the tags on a manifest that is committed already; False when it went meanwhile."""
 
         def edit(record: Record | None) -> Record:
-            record = _same_life(record, push.name, life)
+            record = _same_life(record, push.name, push.life)
             if push.digest not in record.manifests:
                 return record
             tags = _with_tags(record, push)
@@ -222,21 +223,21 @@ def _entry(push: Push, manifest: Manifest, key: str, now: int) -> ManifestEntry:
     )
 
 
-def _pending(push: Push, life: str, pid: str, entry: ManifestEntry) -> Edit:
+def _pending(push: Push, pid: str, entry: ManifestEntry) -> Edit:
     waiting = PendingEntry(digest=push.digest, key=entry.key, at=entry.at, by=push.by)
 
     def edit(record: Record | None) -> Record:
-        record = _same_life(record, push.name, life)
+        record = _same_life(record, push.name, push.life)
         return replace(record, pending={**record.pending, pid: waiting})
 
     return edit
 
 
-def _committing(push: Push, life: str, pid: str, entry: ManifestEntry) -> Edit:
+def _committing(push: Push, pid: str, entry: ManifestEntry) -> Edit:
     """Return the final swap: the entry and all tags of the push at once, while the pending entry stands."""
 
     def edit(record: Record | None) -> Record:
-        record = _same_life(record, push.name, life)
+        record = _same_life(record, push.name, push.life)
         if pid not in record.pending:
             raise TryAgain(f"the push of {push.digest} was taken back meanwhile: push the manifest again")
         missing = [digest for digest in entry.children if digest not in record.manifests]

@@ -71,6 +71,10 @@ class Registry:
         """Return the open record for a caller that may push into it."""
         return await self._in_life(name, self.right(request, name, "push"))
 
+    async def deletable(self, request: Request, name: str) -> Record:
+        """Return the open record for a caller that may delete in it."""
+        return await self._in_life(name, self.right(request, name, "delete"))
+
     async def created(self, request: Request, name: str) -> Record:
         """Return the open record, made when the name is new; only the catalogue re-opens a closed one."""
         access = self.right(request, name, "push")

@@ -73,10 +73,10 @@ class BlobRoutes:
     async def delete(self, request: Request, name: str, reference: str) -> Answer:
         """Take the blob out of the repository."""
         digest = names.digest(reference)
-        self._registry.right(request, name, "delete")
+        record = await self._registry.deletable(request, name)
         if digest in WELL_KNOWN:
             raise Invalid("this content is part of every repository", status=405, code="UNSUPPORTED")
-        await self._registry.manifests.delete_blob(name, digest)
+        await self._registry.manifests.delete_blob(record, digest)
         return Answer(202)
 
     async def _authorised(self, digest: str, record: Record, access: Access) -> Pointer:

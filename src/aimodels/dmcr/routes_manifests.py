@@ -34,7 +34,7 @@ class ManifestRoutes:
         """Commit a manifest under a tag, or under its digest with any number of tags."""
         self._registry.right(request, name, "push")
         tags = _tags(request, reference)
-        await self._registry.created(request, name)
+        record = await self._registry.created(request, name)
         body = await request.small_body(
             documents.MANIFEST_LIMIT,
             Invalid(
@@ -46,7 +46,9 @@ class ManifestRoutes:
         if names.is_digest(reference) and digest != named:
             raise Invalid(f"the manifest is {digest}, not {named}")
         manifest = documents.parse(body, request.headers.get("content-type", ""))
-        push = Push(name=name, digest=digest, body=body, tags=tags, by=request.principal.name)
+        push = Push(
+            name=name, life=record.life, digest=digest, body=body, tags=tags, by=request.principal.name
+        )
         await self._registry.manifests.put(push, manifest)
         headers = {"Location": f"/v2/{name}/manifests/{digest}", "Docker-Content-Digest": digest}
         if manifest.subject is not None:
@@ -74,8 +76,8 @@ class ManifestRoutes:
     async def delete(self, request: Request, name: str, reference: str) -> Answer:
         """Remove a tag, or a manifest with its tags: seen at once by everyone."""
         _checked(reference)
-        self._registry.right(request, name, "delete")
-        await self._registry.manifests.delete(name, reference)
+        record = await self._registry.deletable(request, name)
+        await self._registry.manifests.delete(name, record.life, reference)
         return Answer(202)
 
     async def tags(self, request: Request, name: str, _: str) -> Answer:
