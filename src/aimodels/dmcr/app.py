@@ -5,10 +5,12 @@ What belongs here: identity, routing, turning errors into answers. What does not
 
 from __future__ import annotations
 
+import contextlib
 import re
 from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from aimodels.dmcr import names
@@ -83,7 +85,8 @@ class App:
         self._other = Starlette(
             routes=list(routes),
             exception_handlers=dict.fromkeys(
-                (RegistryProblem, ObjectStoreError, Unclear, Undecodable), _starlette_refusal
+                (RegistryProblem, ObjectStoreError, Unclear, Undecodable, HTTPException, Exception),
+                _starlette_refusal,
             ),
         )
 
@@ -92,7 +95,8 @@ class App:
         if scope["type"] != "http":
             raise ValueError(f"only HTTP is served, not {scope['type']}")
         if not (scope["path"] == "/v2" or scope["path"].startswith("/v2/")):
-            await self._other(scope, receive, send)
+            with contextlib.suppress(Exception):  # answered and logged by ``_starlette_refusal``
+                await self._other(scope, receive, send)
             return
         request = Request(scope, receive)
         try:
@@ -121,11 +125,12 @@ class App:
 
     async def _send(self, request: Request, answer: Answer, send: Send) -> None:
         """Send the answer; what is left of a body is read a little, then the connection ends."""
+        head, patience = request.method == "HEAD", self._stall_seconds
         if request.finished:
-            await answer.send(send, head=request.method == "HEAD", patience=self._stall_seconds)
+            await answer.send(send, head=head, patience=patience)
             return
         closing = Answer(answer.status, {**answer.headers, "Connection": "close"}, answer.body)
-        await closing.send(send)
+        await closing.send(send, head=head, patience=patience)
         await drain(request.scope, request.receive)
 
 
@@ -144,6 +149,11 @@ def as_problem(error: Exception, path: str) -> RegistryProblem:
 
 
 async def _starlette_refusal(request: StarletteRequest, error: Exception) -> Response:
-    answer = refusal(as_problem(error, request.url.path))
+    path: str = request.scope["path"]
+    if isinstance(error, HTTPException):
+        error = RegistryProblem(
+            f"{request.method} {path[:200]} is not served", status=error.status_code, code="UNSUPPORTED"
+        )
+    answer = refusal(as_problem(error, path))
     body = answer.body if isinstance(answer.body, bytes) else b""
     return Response(body, answer.status, dict(answer.headers))

@@ -11,9 +11,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.routing import Route
 
+from aimodels.dmcr import names
 from aimodels.dmcr.door import bearer
 from aimodels.dmcr.problems import Denied, Invalid, TryAgain, Unsupported
 from modelio.registry.wire import TokenRequest, TransferList, TransferProgress, TransferSpec
@@ -100,7 +102,7 @@ class Control:
     async def close_repository(self, request: Request) -> Response:
         """Close a repository's record: repeatable, also when there is none."""
         caller = await self._catalogue(request)
-        name: str = request.path_params["name"]
+        name = names.repository(request.path_params["name"])
         await self._repositories.close(name)
         _log.info("repository closed", repository=name, by=caller.name)
         return Response(status_code=204)
@@ -168,11 +170,11 @@ async def _body(request: Request, kind: type[T]) -> T:
                     raise Invalid(
                         f"the body is larger than {MOST_BODY_BYTES} bytes", status=413, code="SIZE_INVALID"
                     )
-    except TimeoutError as error:
-        raise TryAgain("the body did not arrive in time") from error
+    except (TimeoutError, ClientDisconnect) as error:
+        raise TryAgain("the body did not arrive, or not in time") from error
     try:
         return msgspec.json.decode(bytes(body), type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Invalid(f"the body is not what is expected here: {error}", code="BODY_INVALID") from error
 
 

@@ -60,7 +60,7 @@ def parse(body: bytes, content_type: str) -> Manifest:
     media_type = content_type.partition(";")[0].strip()
     try:
         document = msgspec.json.decode(body, type=_Document)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise _invalid(f"the manifest is not a valid document: {error}") from error
     if document.schema_version != SCHEMA_VERSION:
         raise _invalid(f"schemaVersion is {document.schema_version}, not {SCHEMA_VERSION}")
@@ -83,7 +83,7 @@ def descriptors(body: bytes) -> tuple[Descriptor, ...]:
     """Return the manifests that an index lists; none when it is not readable as one."""
     try:
         return msgspec.json.decode(body, type=_Document).manifests or ()
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return ()
 
 

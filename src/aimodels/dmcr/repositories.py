@@ -202,8 +202,16 @@ class Repositories:
         return held
 
     def _keep(self, name: str, held: Held[Record]) -> None:
-        record = held.value
-        self._cache.put(name, held, 500 + 100 * len(record.tags) + 500 * len(record.manifests))
+        self._cache.put(name, held, _weight(held.value))
+
+
+def _weight(record: Record) -> int:
+    """Return about how much memory a record takes; annotations and children come from outside."""
+    weight = 500 + 300 * len(record.tags) + 500 * len(record.pending)
+    for entry in record.manifests.values():
+        weight += 1000 + 150 * len(entry.children) + len(entry.artifact_type or "")
+        weight += sum(150 + len(key) + len(value) for key, value in (entry.annotations or {}).items())
+    return weight
 
 
 def opened(record: Record | None, name: str) -> Record:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
 JSON = "application/json"
+#: a body that is held in memory while it comes has to come in this time
+SMALL_BODY_SECONDS = 60.0
 _MOST_QUERY = 16 << 10
 _NO_CONTENT = frozenset({204, 304})
 
@@ -36,7 +38,7 @@ class Request:
     def __init__(self, scope: Scope, receive: Receive) -> None:
         self.scope = scope
         self.method: str = scope["method"]
-        self.path = unquote(scope.get("raw_path") or scope["path"].encode(), errors="strict")
+        self.path = unquote(scope.get("raw_path") or scope["path"].encode(), errors="replace")
         self.headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         self.principal: Principal = EVERYONE
         self.writable = True
@@ -86,14 +88,22 @@ class Request:
         return body
 
     async def small_body(self, at_most: int, problem: RegistryProblem) -> bytes:
-        """Return the whole body, or raise the problem when it is larger."""
+        """Return the whole body; raise the problem when it is larger, 408 when it does not come in time."""
         if (self.length or 0) > at_most:
             raise problem
         body = bytearray()
-        while (piece := await self.message()) is not None:
-            body += piece
-            if len(body) > at_most:
-                raise problem
+        try:
+            async with asyncio.timeout(SMALL_BODY_SECONDS):
+                while (piece := await self.message()) is not None:
+                    body += piece
+                    if len(body) > at_most:
+                        raise problem
+        except TimeoutError:
+            raise RegistryProblem(
+                f"the body did not come within {SMALL_BODY_SECONDS:.0f} s: send it again",
+                status=408,
+                code="SIZE_INVALID",
+            ) from None
         return bytes(body)
 
     def _announces_body(self) -> bool:
