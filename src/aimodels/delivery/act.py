@@ -118,7 +118,7 @@ class Actor:
             _log.info("copy begun", claim=name, digest=action.digest, bytes=action.size_bytes)
         namespace = self._settings.namespace
         fill = claims.read(await self._client.get(PersistentVolumeClaim, name, namespace), namespace)
-        if fill is not None:
+        if fill is not None and not fill.deleting:
             await self._start_copy(fill, action.size_bytes)
         return None
 
