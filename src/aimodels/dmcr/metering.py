@@ -185,11 +185,6 @@ class Metering:
         await self._read(transfer, account)
         return account.totals()
 
-    async def forget(self, transfer: str) -> None:
-        """Remove a transfer's numbers."""
-        self._accounts.pop(transfer, None)
-        await self._swaps.store.delete(meter_key(transfer))
-
     async def run(self) -> None:
         """Flush what changed, for ever; a store that does not answer is tried again the next time."""
         while True:

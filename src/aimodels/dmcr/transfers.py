@@ -17,6 +17,7 @@ import msgspec
 
 from aimodels.dmcr.caches import Cache
 from aimodels.dmcr.layout import Versioned
+from aimodels.dmcr.metering import meter_key
 from aimodels.dmcr.problems import Conflict, Denied, Invalid, NotFound, TryAgain
 from aimodels.dmcr.swaps import Held, Lost, Swaps
 from modelio.registry.wire import TRANSFER_ID, TransferSpec
@@ -24,7 +25,6 @@ from objectstore.port import NoSuchKey
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from datetime import datetime
 
     from aimodels.dmcr.repositories import Repositories
 
@@ -104,7 +104,7 @@ class Transfers:
         return held.value
 
     async def all_active(self) -> AsyncIterator[Transfer]:
-        """Yield every transfer that is not revoked; revoked ones that are old enough are removed."""
+        """Yield every transfer that is not revoked; old revoked ones go, with their numbers."""
         keys = [key async for key in self._swaps.store.list(PREFIX) if key.endswith(SUFFIX)]
         for at in range(0, len(keys), 32):
             ids = [key.removeprefix(PREFIX).removesuffix(SUFFIX) for key in keys[at : at + 32]]
@@ -112,6 +112,7 @@ class Transfers:
                 if held is not None and held.value.state == "active":
                     yield held.value
                 elif held is not None and held.value.ended + REVOKED_SECONDS < self._swaps.now():
+                    await self._swaps.store.delete(meter_key(held.value.id))
                     await self._swaps.store.delete(transfer_key(held.value.id))
 
     async def revoke(self, transfer: str) -> Transfer | None:
@@ -154,7 +155,7 @@ class Transfers:
             raise Denied(f"transfer {found.id} was revoked by the catalogue")
         now = self._swaps.clock.now()
         for deadline, name in ((found.spec.total_deadline, "total"), (found.spec.idle_deadline, "idle")):
-            if deadline is not None and _passed(deadline, now):
+            if deadline is not None and now >= deadline:
                 raise Denied(f"transfer {found.id} is past its {name} deadline of {deadline.isoformat()}")
 
     async def _fresh(self, transfer: str) -> Held[Transfer] | None:
@@ -202,6 +203,8 @@ def check(transfer: str, spec: TransferSpec) -> None:
         ("digest", spec.digest is None or _DIGEST.fullmatch(spec.digest)),
         ("tokenHash", spec.token_hash is None or _HASH.fullmatch(spec.token_hash)),
         ("expectedBytes", spec.expected_bytes is None or 0 <= spec.expected_bytes <= MOST_BYTES),
+        ("idleDeadline", spec.idle_deadline is None or spec.idle_deadline.tzinfo is not None),
+        ("totalDeadline", spec.total_deadline is None or spec.total_deadline.tzinfo is not None),
         ("actions", spec.actions and len(set(spec.actions)) == len(spec.actions)),
     ]
     wrong = [name for name, holds in rules if not holds]
@@ -210,7 +213,3 @@ def check(transfer: str, spec: TransferSpec) -> None:
             f"the transfer's {', '.join(wrong)} is not well-formed: correct it and put it again",
             code="TRANSFER_INVALID",
         )
-
-
-def _passed(deadline: datetime, now: datetime) -> bool:
-    return deadline.tzinfo is not None and now >= deadline
