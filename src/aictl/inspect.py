@@ -5,6 +5,7 @@ What belongs here: finding the files of a model at a path, and printing. What do
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from functools import partial
@@ -116,11 +117,21 @@ def _directory(top: str) -> Files:
                 if entry.is_dir(follow_symlinks=False):
                     if depth < _DEPTH:
                         pending.append((name, depth + 1))
-                elif entry.is_file():
+                elif _is_file(entry):
                     files[name] = partial(LocalFile, entry.path)
                 if len(files) > MEMBER_LIMIT:
                     raise NotAModel("", f"more than {MEMBER_LIMIT} files are not looked at")
     return files
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    """Say whether it is a file; a link that leads in circles is none, as one that leads nowhere."""
+    try:
+        return entry.is_file()
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return False
+        raise
 
 
 def _text(path: str, facts: ModelFacts) -> str:

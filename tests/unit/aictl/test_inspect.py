@@ -64,6 +64,8 @@ def test_a_directory_with_shards_links_and_what_does_not_belong(tmp_path: Path) 
         (model / path.name).symlink_to(path)
     put(model, {".git/config.json": b"no json", "original/x.safetensors": b"no tensors", "x.zip": b""})
     os.mkfifo(model / "pipe.json")
+    (model / "circle.json").symlink_to("circle.json")
+    (model / "gone.json").symlink_to("nothing")
     document = json.loads(run(model, "--json").stdout)
     assert document["architecture"] == "LlamaForCausalLM"
     assert document["parameterCount"] == 2 * 6400 + 64 + 3 * 128 * 64
