@@ -10,6 +10,7 @@ followed by the next serial.
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from aimodels.dmcr.parts import Plan
 
 _ROUNDS = 100
+#: a bucket may hold many finished sessions: they are looked at together
+_IN_PARALLEL = 32
 _WRITABLE = ("new", "open")
 
 
@@ -120,16 +123,21 @@ class Sessions:
 
     async def void_transfer(self, transfer: str) -> None:
         """End every open upload of a revoked transfer."""
-        async for key in self._swaps.store.list("uploads/"):
-            if not key.endswith(".json"):
-                continue
-            sid = key.removeprefix("uploads/").removesuffix(".json")
-            for _ in range(_ROUNDS):
-                held = await self._swaps.load(key, Session)
-                if held is None or held.value.transfer != transfer or held.value.state not in _WRITABLE:
-                    break
-                if await self.void(Upload(sid, held)):
-                    break
+        keys = [key async for key in self._swaps.store.list("uploads/") if key.endswith(".json")]
+        for at in range(0, len(keys), _IN_PARALLEL):
+            voiding = (self._void_of(transfer, key) for key in keys[at : at + _IN_PARALLEL])
+            for outcome in await asyncio.gather(*voiding, return_exceptions=True):
+                if isinstance(outcome, BaseException):
+                    raise outcome
+
+    async def _void_of(self, transfer: str, key: str) -> None:
+        sid = key.removeprefix("uploads/").removesuffix(".json")
+        for _ in range(_ROUNDS):
+            held = await self._swaps.load(key, Session)
+            if held is None or held.value.transfer != transfer or held.value.state not in _WRITABLE:
+                return
+            if await self.void(Upload(sid, held)):
+                return
 
     async def _try_open(self, record: Record, opening: Opening) -> Upload | None:
         """Walk the key's serials to the newest session and take it over, or begin the next one."""

@@ -205,3 +205,14 @@ def test_what_a_record_weighs_counts_what_came_from_outside() -> None:
     entry = ManifestEntry(key="k", media_type="m", size=1, at=0, blobs=0, annotations={"a": "x" * 4_000_000})
     assert _weight(record) < 1000
     assert _weight(Record(name=NAME, life="l", owner="o", state="open", manifests={"d": entry})) > 4_000_000
+
+
+async def test_the_end_of_a_transfer_does_not_look_at_one_session_after_another() -> None:
+    world = World()
+    replica = world.replica("one")
+    for _ in range(40):
+        assert (await world.do(replica, "POST", UPLOADS)).status == 202
+    ending = asyncio.create_task(replica.registry.sessions.void_transfer("t"))
+    await world.network.run_until("one", "get", "uploads/")
+    assert len(world.network.of("one")) == 32
+    await world.network.finish(ending)
