@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 HEADER_LIMIT = 256 << 20
 INDEX_LIMIT = 32 << 20
+#: an index takes much more memory decoded: so many of its names are read
+INDEX_NAMES = 1 << 20
 TENSOR_LIMIT = 4 << 20
 #: a header is decoded in pieces of about this size
 PIECE = 1 << 20
@@ -91,6 +93,8 @@ def read_index(data: bytes, where: str) -> dict[str, str]:
     """Return the map from tensor to file of a sharded checkpoint."""
     if len(data) > INDEX_LIMIT:
         raise NotServed(where, f"an index of {len(data)} bytes, at most {INDEX_LIMIT} are read")
+    if data.count(b":") > INDEX_NAMES:
+        raise NotServed(where, f"an index of more than {INDEX_NAMES} tensors is not read")
     try:
         return msgspec.json.decode(data, type=_Index).weight_map
     except (msgspec.MsgspecError, RecursionError) as error:

@@ -13,7 +13,7 @@ import pytest
 from safetensors.numpy import save
 
 from modelkit import inspection
-from modelkit.errors import Damaged, NotAModel
+from modelkit.errors import Damaged, NotAModel, NotServed
 from modelkit.facts import Confidence
 from modelkit.formats import safetensors
 from tests.kit import models
@@ -695,3 +695,10 @@ def test_a_chat_template_that_is_a_heap_of_lists_is_passed_over() -> None:
     files = models.checkpoint() | {"tokenizer_config.json": heap}
     facts = inspection.inspect_files(models.readers(files)).facts
     assert (facts.facts.chat_template, facts.facts.tokenizer) == (None, "T")
+
+
+def test_an_index_of_endless_names_is_refused_before_it_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = models.checkpoint(shards=2)
+    monkeypatch.setattr(safetensors, "INDEX_NAMES", 3)
+    with pytest.raises(NotServed, match=r"index\.json: an index of more than 3 tensors"):
+        inspection.inspect_files(models.readers(files))
