@@ -87,7 +87,10 @@ class Ingest:
         """Take bytes; returns when they are in a buffer, which may wait for the budget or the store."""
         view = memoryview(data)
         if view and self._ended:
-            raise Invalid("the upload holds its last part already: close it, or open a new one")
+            raise Invalid(
+                "the upload holds its last part already: close it, or open a new one",
+                code="BLOB_UPLOAD_INVALID",
+            )
         if self._expected is not None:
             self._expected -= len(view)
             if self._expected < 0:

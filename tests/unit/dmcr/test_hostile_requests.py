@@ -12,7 +12,7 @@ from starlette.routing import Route
 from aimodels.dmcr import parts, wire
 from aimodels.dmcr.app import App
 from aimodels.dmcr.control import Control
-from aimodels.dmcr.layout import ManifestEntry, Record
+from aimodels.dmcr.layout import ManifestEntry, Record, Session, StoredPart, session_key
 from aimodels.dmcr.metering import Metering
 from aimodels.dmcr.principal import Access, OpenDoor, Principal
 from aimodels.dmcr.repositories import _weight
@@ -216,3 +216,26 @@ async def test_the_end_of_a_transfer_does_not_look_at_one_session_after_another(
     await world.network.run_until("one", "get", "uploads/")
     assert len(world.network.of("one")) == 32
     await world.network.finish(ending)
+
+
+async def test_bytes_behind_the_last_part_are_no_wrong_digest() -> None:
+    world = World()
+    replica = world.replica("one")
+    await world.do(replica, "POST", UPLOADS)
+    sid = "a" * 32
+    ended = Session(
+        life=world.record().life,
+        repo=NAME,
+        key="",
+        attempt=1,
+        state="open",
+        at=0,
+        data="d" * 32,
+        upload="u",
+        plan=parts.plan_for(None),
+        parts=(StoredPart(1, 10, "etag"),),
+        offset=10,
+    )
+    world.write(session_key(sid), ended)
+    answer = await world.do(replica, "PATCH", f"{UPLOADS}{sid}.1", DATA)
+    assert (answer.status, code(answer)) == (400, "BLOB_UPLOAD_INVALID")
