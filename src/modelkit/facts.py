@@ -87,9 +87,7 @@ class FactSheet:
             return
         if isinstance(value, int) and value > NUMBER_LIMIT:
             return
-        if isinstance(value, str) and len(value) > (
-            TEMPLATE_LIMIT if name == "chat_template" else TEXT_LIMIT
-        ):
+        if isinstance(value, str) and not _taken(name, value):
             return
         known = self._known.get(name)
         if known is None or _RANK[confidence] < _RANK[known[1]]:
@@ -131,6 +129,13 @@ class FactSheet:
             withheld=tuple(sorted(_camel(name) for name in self._known.keys() - public.keys())),
             **top,
         )
+
+
+def _taken(name: str, text: str) -> bool:
+    """Say whether a text is taken: short, and nothing in it steers the terminals that will show it."""
+    if name == "chat_template":
+        return len(text) <= TEMPLATE_LIMIT
+    return len(text) <= TEXT_LIMIT and text.isprintable()
 
 
 def _camel(name: str) -> str:

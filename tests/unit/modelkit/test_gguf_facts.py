@@ -240,3 +240,9 @@ def test_of_many_files_one_keeps_its_metadata(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("modelkit.formats.gguf.TENSOR_LIMIT", 8)
     with pytest.raises(NotServed, match=r"mmproj\.gguf: more than 8 tensors in all files"):
         inspection.inspect_files(models.readers(files))
+
+
+def test_a_text_that_steers_terminals_is_not_taken() -> None:
+    facts = look(models.gguf_bytes(architecture="ll\x1b[2Jama", template="a\nb"))
+    assert (facts.family, facts.architecture) == (None, None)
+    assert facts.facts.chat_template == "a\nb"
