@@ -115,7 +115,7 @@ def test_every_collected_word_is_ours_too() -> None:
 
 @pytest.mark.parametrize(
     "enum",
-    [*{*MODEL_FIELDS.values(), *ENUM_FIELDS.values(), *WORKLOAD_FIELDS.values()}],
+    dict.fromkeys([*MODEL_FIELDS.values(), *ENUM_FIELDS.values(), *WORKLOAD_FIELDS.values()]),
     ids=lambda enum: enum.__name__,
 )
 def test_no_word_is_ours_alone(enum: type[StrEnum]) -> None:
