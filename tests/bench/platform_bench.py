@@ -1,7 +1,8 @@
 """The installed module by the clock: upload to Ready, deletion in each phase, memory of its processes.
 
 ``python tests/bench/platform_bench.py [--rounds 3]`` needs root and the cluster of devcluster, which it
-starts when it does not run. Each figure is the median of its rounds; targets of the project stand beside them.
+starts when it does not run. Each figure is the median of its rounds; targets of the project stand beside
+them.
 """
 
 from __future__ import annotations
