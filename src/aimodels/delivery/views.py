@@ -14,7 +14,7 @@ from aimodels.delivery.template import read_marker
 from kubekit.resources import CronJob, CronJobSpec, Resource, Volume, Workload, WorkloadSpec, resource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
 
 class _Following:
@@ -123,8 +123,3 @@ def model_index(workload: AnyWorkload) -> "Iterable[str]":
 def claim_index(pod: MountingPod) -> "Iterable[str]":
     """Return how a Pod is found by the claims that it mounts: ``<namespace>/<claim>``."""
     return [f"{pod.metadata.namespace}/{claim}" for claim in pod.claims]
-
-
-def annotations_of(workload: AnyWorkload) -> "Mapping[str, str]":
-    """Return the annotations of the workload itself."""
-    return workload.metadata.annotations

@@ -7,12 +7,6 @@ import msgspec
 from kubekit.resources.meta import Resource, custom, resource
 
 
-class LocalObjectReference(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A name in the same namespace."""
-
-    name: str = ""
-
-
 class ObjectReference(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     """A pointer to another object."""
 
