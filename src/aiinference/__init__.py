@@ -1,0 +1,1 @@
+"""ai-inference: an order for a model becomes a running, probed, authenticated inference API."""
