@@ -1,0 +1,1 @@
+"""The Kubernetes API types of ai-inference and their closed vocabularies."""
