@@ -11,49 +11,13 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from aiinference.api.reasons import EndpointType, Fallback, LaunchStrategy, PlacementMode, SharingMode
 from modelkit.facts import NUMBER_LIMIT, Geometry
 
 PATH = "/api/v1/launch-plan"
 
 _NAME_LIMIT = 253
 _MANY = 64
-
-
-class LaunchStrategy(StrEnum):
-    """Which branch of a recipe is taken."""
-
-    LATENCY = "Latency"
-    THROUGHPUT = "Throughput"
-    BALANCE = "Balance"
-
-
-class EndpointType(StrEnum):
-    """What a model can be asked for by orders."""
-
-    CHAT = "Chat"
-    EMBEDDINGS = "Embeddings"
-    RERANK = "Rerank"
-
-
-class Fallback(StrEnum):
-    """What a class allows where the cluster has no accelerators."""
-
-    NONE = "None"
-    CPU = "CPU"
-
-
-class SharingMode(StrEnum):
-    """Whether an accelerator may be shared with other orders."""
-
-    SHARED = "Shared"
-    DEDICATED = "Dedicated"
-
-
-class PlacementType(StrEnum):
-    """What of an accelerator an order gets."""
-
-    WHOLE_DEVICE = "WholeDevice"
-    PARTITION = "Partition"
 
 
 class RecipeSource(StrEnum):
@@ -115,7 +79,7 @@ class AcceleratorConstraints(_Body, frozen=True, kw_only=True):
     #: absent = any
     device_classes: Annotated[tuple[_Name, ...], Meta(min_length=1, max_length=_MANY)] | None = None
     sharing_modes: Annotated[tuple[SharingMode, ...], Meta(max_length=_MANY)] = tuple(SharingMode)
-    placement_types: Annotated[tuple[PlacementType, ...], Meta(max_length=_MANY)] = tuple(PlacementType)
+    placement_types: Annotated[tuple[PlacementMode, ...], Meta(max_length=_MANY)] = tuple(PlacementMode)
     max_count: _Positive = 1
     min_share_percent: _Percent = 1
     max_share_percent: _Percent = 100
@@ -147,8 +111,8 @@ class Resolved(_Body, frozen=True, kw_only=True):
 
     device_class: _Name
     accelerator_product_name: _Word | None = None
-    accelerator_memory_gib: _Gib | None = _gib("acceleratorMemoryGiB")
-    placement_mode: PlacementType | None = None
+    accelerator_memory_gib: _Positive | None = _gib("acceleratorMemoryGiB")
+    placement_mode: PlacementMode | None = None
     sharing_mode: SharingMode | None = None
     share_percent: _Percent | None = None
     replan_count: _Count = 0
