@@ -18,6 +18,7 @@ from yarl import URL
 if TYPE_CHECKING:
     import ssl
     from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+    from contextlib import AbstractAsyncContextManager
 
     Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -32,6 +33,7 @@ class Seen(NamedTuple):
     path: str
     authorization: str | None
     range: str | None  #: Range, or Content-Range of what is sent
+    headers: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -42,16 +44,25 @@ class Fault:
 
 
 class HttpProxy:
-    """``async with HttpProxy(upstream) as proxy``: ``proxy.url`` leads to the upstream."""
+    """``async with HttpProxy(upstream) as proxy``: ``proxy.url`` leads to the upstream.
+
+    ``keep_host`` is for requests whose signature covers the host's name.
+    """
 
     def __init__(
-        self, upstream: str, tls: ssl.SSLContext | None = None, *, trust: ssl.SSLContext | None = None
+        self,
+        upstream: str,
+        tls: ssl.SSLContext | None = None,
+        *,
+        trust: ssl.SSLContext | None = None,
+        keep_host: bool = False,
     ) -> None:
         self.seen: list[Seen] = []
         self.url = ""
         self._upstream = upstream
         self._tls = tls
         self._trust = trust or True
+        self._kept_back = _OWN - {"host"} if keep_host else _OWN
         self._faults: list[Fault] = []
         self._stale: set[str] = set()
         self._connections: set[web.RequestHandler] = set()
@@ -144,6 +155,30 @@ class HttpProxy:
         self.handle(method, path, cut)
         return met
 
+    def lose_answer(self, method: str, path: str) -> None:
+        """Let the upstream do it, and break the connection instead of telling what it answered."""
+
+        async def lost(request: web.Request) -> web.StreamResponse:
+            async with self._asked(request) as answer:
+                await answer.read()
+            if request.transport:
+                request.transport.abort()
+            return web.Response()
+
+        self.handle(method, path, lost)
+
+    def let_pass(
+        self, method: str, path: str, meanwhile: Callable[[], Awaitable[object]] | None = None
+    ) -> None:
+        """Leave a request alone, perhaps after a call: the next one meets what is told after this."""
+
+        async def through(request: web.Request) -> web.StreamResponse:
+            if meanwhile:
+                await meanwhile()
+            return await self._forward(request)
+
+        self.handle(method, path, through)
+
     def ignore_range(self, method: str, path: str) -> None:
         """Let the upstream see no Range."""
 
@@ -167,7 +202,7 @@ class HttpProxy:
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         shown = request.headers.get("Authorization")
         self._connections.add(request.protocol)
-        self.seen.append(Seen(request.method, request.raw_path, shown, _range(request)))
+        self.seen.append(Seen(request.method, request.raw_path, shown, _range(request), request.headers))
         for fault in self._faults:
             if fault.method == request.method and fault.path in request.raw_path:
                 self._faults.remove(fault)
@@ -186,16 +221,7 @@ class HttpProxy:
         met: asyncio.Event | None = None,
         stall: bool = False,
     ) -> web.StreamResponse:
-        headers = {
-            name: value
-            for name, value in request.headers.items()
-            if name.lower() not in _OWN and name != without
-        }
-        sent = body or (request.content.iter_any() if request.can_read_body else None)
-        target = URL(self._upstream + request.raw_path, encoded=True)
-        async with self._client.request(
-            request.method, target, headers=headers, data=sent, allow_redirects=False, ssl=self._trust
-        ) as answer:
+        async with self._asked(request, body=body, without=without) as answer:
             kept = {name: value for name, value in answer.headers.items() if name.lower() not in _OWN}
             response = web.StreamResponse(status=answer.status, headers=kept)
             with suppress(ConnectionError):
@@ -208,6 +234,20 @@ class HttpProxy:
                     after = None if after is None else after - len(piece)
                     await response.write(piece)
             return response
+
+    def _asked(
+        self, request: web.Request, *, body: AsyncGenerator[bytes, None] | None = None, without: str = ""
+    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        headers = {
+            name: value
+            for name, value in request.headers.items()
+            if name.lower() not in self._kept_back and name != without
+        }
+        sent = body or (request.content.iter_any() if request.can_read_body else None)
+        target = URL(self._upstream + request.raw_path, encoded=True)
+        return self._client.request(
+            request.method, target, headers=headers, data=sent, allow_redirects=False, ssl=self._trust
+        )
 
     async def _stop(self, request: web.Request, met: asyncio.Event | None, *, stall: bool) -> None:
         if met:
