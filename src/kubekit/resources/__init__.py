@@ -23,6 +23,7 @@ from kubekit.resources.core import (
     SERVICE_ACCOUNT,
     ConfigMap,
     ContainerState,
+    ContainerStateRunning,
     ContainerStateTerminated,
     ContainerStateWaiting,
     ContainerStatus,
@@ -31,6 +32,7 @@ from kubekit.resources.core import (
     ObjectReference,
     PersistentVolumeClaimVolumeSource,
     Pod,
+    PodCondition,
     PodSpec,
     PodStatus,
     Secret,
@@ -40,6 +42,7 @@ from kubekit.resources.core import (
     Volume,
 )
 from kubekit.resources.meta import Kind, ObjectMeta, OwnerReference, Resource, custom, kind_of, resource
+from kubekit.resources.network import INGRESS, NETWORK_POLICY, POD_DISRUPTION_BUDGET, POD_MONITOR
 from kubekit.resources.storage import (
     PersistentVolume,
     PersistentVolumeClaim,
@@ -69,12 +72,17 @@ from kubekit.resources.workloads import (
 __all__ = [
     "CLUSTER_ROLE",
     "CUSTOM_RESOURCE_DEFINITION",
+    "INGRESS",
+    "NETWORK_POLICY",
+    "POD_DISRUPTION_BUDGET",
+    "POD_MONITOR",
     "ROLE_BINDING",
     "SERVICE_ACCOUNT",
     "SUBJECT_ACCESS_REVIEW",
     "TOKEN_REVIEW",
     "ConfigMap",
     "ContainerState",
+    "ContainerStateRunning",
     "ContainerStateTerminated",
     "ContainerStateWaiting",
     "ContainerStatus",
@@ -104,6 +112,7 @@ __all__ = [
     "PersistentVolumeSpec",
     "PersistentVolumeStatus",
     "Pod",
+    "PodCondition",
     "PodSpec",
     "PodStatus",
     "PolicyRule",

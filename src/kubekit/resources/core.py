@@ -104,9 +104,16 @@ class ContainerStateWaiting(msgspec.Struct, frozen=True, kw_only=True, rename="c
     message: str = ""
 
 
+class ContainerStateRunning(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+    """Since when a container runs."""
+
+    started_at: datetime | None = None
+
+
 class ContainerState(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     """The state of a container: at most one field is there."""
 
+    running: ContainerStateRunning | None = None
     terminated: ContainerStateTerminated | None = None
     waiting: ContainerStateWaiting | None = None
 
@@ -115,7 +122,10 @@ class ContainerStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel",
     """What a kubelet reports of one container."""
 
     name: str = ""
+    image: str = ""
     ready: bool = False
+    #: whether its start-up probe has succeeded
+    started: bool | None = None
     restart_count: int = 0
     state: ContainerState = ContainerState()
     last_state: ContainerState = ContainerState()
@@ -128,6 +138,7 @@ class PodCondition(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc
     status: str = ""
     reason: str = ""
     message: str = ""
+    last_transition_time: datetime | None = None
 
 
 class PodStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -137,6 +148,8 @@ class PodStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     reason: str = ""
     message: str = ""
     pod_ip: str = msgspec.field(name="podIP", default="")
+    #: when a kubelet took it
+    start_time: datetime | None = None
     conditions: list[PodCondition] = []
     container_statuses: list[ContainerStatus] = []
     init_container_statuses: list[ContainerStatus] = []
