@@ -12,20 +12,14 @@ import msgspec
 from msgspec import Meta
 
 from aiinference.api.reasons import EndpointType, Fallback, LaunchStrategy, PlacementMode, SharingMode
+from aiinference.recipes.catalogue import RecipeSource
+from aiinference.recipes.memory import Source
 from modelkit.facts import NUMBER_LIMIT, Geometry
 
 PATH = "/api/v1/launch-plan"
 
 _NAME_LIMIT = 253
 _MANY = 64
-
-
-class RecipeSource(StrEnum):
-    """Where a recipe comes from; an earlier one is preferred."""
-
-    COMPILED = "compiled"
-    PRESET = "preset"
-    FALLBACK = "fallback"
 
 
 class RefusalReason(StrEnum):
@@ -37,6 +31,10 @@ class RefusalReason(StrEnum):
 
 
 _Name = Annotated[str, Meta(min_length=1, max_length=_NAME_LIMIT)]
+#: becomes a value in a command line and a part of a path
+_ModelName = Annotated[
+    str, Meta(max_length=_NAME_LIMIT, pattern=r"^[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?$")
+]
 _Word = Annotated[str, Meta(max_length=_NAME_LIMIT)]
 _Count = Annotated[int, Meta(ge=0, le=NUMBER_LIMIT)]
 _Positive = Annotated[int, Meta(ge=1, le=NUMBER_LIMIT)]
@@ -59,7 +57,7 @@ class Model(_Body, frozen=True, kw_only=True):
     """What is known about the model, in the words of the catalogue's lookup."""
 
     #: under which name the model is served and mounted
-    name: _Name
+    name: _ModelName
     format: _Word | None = None
     family: _Word | None = None
     architecture: _Word | None = None
@@ -153,8 +151,7 @@ class Need(_Body, frozen=True, kw_only=True):
     cache_bytes: _Count
     overhead_bytes: _Count
     total_bytes: _Positive
-    #: ``geometry`` read from the model, or estimated from its number of ``parameters``
-    source: str
+    source: Source
 
 
 class LaunchPlan(_Body, frozen=True, kw_only=True, tag_field="outcome", tag="Planned"):
