@@ -41,7 +41,8 @@ def model_name(name: str) -> str:
     return name
 
 
-def _namespace(name: str) -> str:
+def namespace_name(name: str) -> str:
+    """Return the name when it can be the name of a namespace."""
     if len(name) > _LABEL_LIMIT or "." in name or _OBJECT_NAME.match(name) is None:
         raise BadName(f"{_shown(name)} is not the name of a namespace")
     return name
@@ -54,7 +55,7 @@ def repository(namespace: str | None, name: str) -> str:
     so a cut name never meets another model's name.
     """
     model_name(name)
-    whole = f"clustermodels/{name}" if namespace is None else f"models/{_namespace(namespace)}/{name}"
+    whole = f"clustermodels/{name}" if namespace is None else f"models/{namespace_name(namespace)}/{name}"
     if len(whole) <= REPOSITORY_LIMIT:
         return whole
     from hashlib import sha256  # noqa: PLC0415 - loads OpenSSL, which few callers need
