@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from starlette.applications import Starlette
 
 from aimodels.delivery import webhook
+from aimodels.lookup import routes as lookup
 from aimodels.processes.settings import ApiSettings
 from kubekit.client import Client, connect
 from kubekit.manager import Manager, Stage
@@ -32,6 +33,7 @@ def build(client: Client, given: ApiSettings, *, started: Callable[[int], None] 
         routes=[
             *health.routes(live={"api": manager.live}, ready={"api": manager.ready}),
             *webhook.routes(manager, module_namespace=given.namespace),
+            *lookup.routes(manager),
         ],
         exception_handlers=problems.handlers(),
     )
