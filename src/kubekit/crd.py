@@ -30,6 +30,7 @@ class Names:
     singular: str
     scope: Literal["Namespaced", "Cluster"]
     categories: tuple[str, ...] = ()
+    short: tuple[str, ...] = ()
 
     @property
     def crd(self) -> str:
@@ -38,13 +39,14 @@ class Names:
 
     def manifest(self) -> dict[str, Any]:
         """Return the names as the definition's spec has them."""
-        return {
+        names: dict[str, Any] = {
             "kind": self.kind,
             "listKind": f"{self.kind}List",
             "plural": self.plural,
             "singular": self.singular,
             "categories": list(self.categories),
         }
+        return names | {"shortNames": list(self.short)} if self.short else names
 
 
 @dataclass(frozen=True)
@@ -165,11 +167,15 @@ def _structural(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict
 
 
 def _optional(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the one alternative that is not null: an absent field is how Kubernetes says "none"."""
+    """Return what is not null, for an absent field is how Kubernetes says "none"."""
     options = [option for option in node["anyOf"] if option != {"type": "null"}]
+    beside = {key: value for key, value in node.items() if key != "anyOf"}
+    if [option.get("type") for option in options] == ["integer", "string"]:
+        # the one union that Kubernetes has a word for
+        merged = {key: value for option in options for key, value in option.items() if key != "type"}
+        return _structural({"x-kubernetes-int-or-string": True, **merged, **beside}, definitions)
     if len(options) != 1:
         raise TypeError(f"a structural schema has no unions: {options}")
-    beside = {key: value for key, value in node.items() if key != "anyOf"}
     return _structural({**options[0], **beside}, definitions)
 
 

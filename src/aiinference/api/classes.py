@@ -8,6 +8,7 @@ from typing import Annotated
 
 from aiinference.api.fields import (
     API_VERSION,
+    LABEL_LIMIT,
     Conditions,
     Count,
     ObjectName,
@@ -15,7 +16,9 @@ from aiinference.api.fields import (
     Part,
     Percent,
     field,
+    rule,
     some,
+    text,
     words,
 )
 from aiinference.api.reasons import (
@@ -36,6 +39,17 @@ DEFAULT_CLASS = "default-llm"
 
 _EndpointType = Annotated[str, words("One inference API.", EndpointType)]
 _SharingMode = Annotated[str, words("One way of sharing.", SharingMode)]
+_NamespaceName = Annotated[
+    str,
+    field(
+        "One namespace.",
+        **text(LABEL_LIMIT),
+        **rule(
+            "self == '*' || self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",
+            'this is no name of a namespace; give one name, or "*" alone for every namespace',
+        ),
+    ),
+]
 _PlacementMode = Annotated[str, words("One placement.", PlacementMode)]
 
 
@@ -45,7 +59,7 @@ class ModelPolicy(Part, frozen=True, kw_only=True):
     allowed_endpoint_types: Annotated[
         tuple[_EndpointType, ...],
         some("Inference APIs; an order gets the first one that its model can serve.", len(EndpointType)),
-    ]
+    ] = ()
     max_parameter_count: Annotated[
         ParameterCount | None, field("The largest model, for example 70B; absent: any.")
     ] = None
@@ -86,12 +100,29 @@ class ExposurePolicy(Part, frozen=True, kw_only=True):
 class AcceleratorPolicy(Part, frozen=True, kw_only=True):
     """Within which bounds accelerators are planned; absent: no accelerator, and the planner is not asked."""
 
-    allowed_device_classes: Annotated[tuple[ObjectName, ...], some("DeviceClasses; absent: any.", 64)] = ()
+    allowed_device_classes: Annotated[
+        tuple[ObjectName, ...],
+        some(
+            "DeviceClasses; absent: any.",
+            64,
+            empty="an empty list would allow no device; name a DeviceClass, or leave the list out for any",
+        ),
+    ] = ()
     allowed_sharing_modes: Annotated[
-        tuple[_SharingMode, ...], some("Ways of sharing a device; absent: any.", len(SharingMode))
+        tuple[_SharingMode, ...],
+        some(
+            "Ways of sharing a device; absent: any.",
+            len(SharingMode),
+            empty="an empty list would allow no device; name Shared or Dedicated, or leave the list out",
+        ),
     ] = ()
     allowed_placement_types: Annotated[
-        tuple[_PlacementMode, ...], some("Placements; absent: any.", len(PlacementMode))
+        tuple[_PlacementMode, ...],
+        some(
+            "Placements; absent: any.",
+            len(PlacementMode),
+            empty="an empty list would allow no device; name WholeDevice or Partition, or leave it out",
+        ),
     ] = ()
     max_accelerator_count: Annotated[
         int, field("Devices per replica at most; absent: 1.", minimum=1, maximum=64)
@@ -107,7 +138,12 @@ class AdmissionPolicy(Part, frozen=True, kw_only=True):
     """Who may order under the class."""
 
     allowed_namespaces: Annotated[
-        tuple[ObjectName, ...], some('Namespaces, or "*" for every one; absent: every one.', 256)
+        tuple[_NamespaceName, ...],
+        some(
+            'Namespaces, or "*" for every one; absent: every one.',
+            256,
+            empty="an empty list would let nobody order; name a namespace, or leave the list out for all",
+        ),
     ] = ()
 
 
@@ -115,7 +151,12 @@ class ScalingPolicy(Part, frozen=True, kw_only=True):
     """How many replicas an order has and how important they are."""
 
     allowed_priority_class_names: Annotated[
-        tuple[ObjectName, ...], some("PriorityClasses; an order's Pods get the first one.", 16)
+        tuple[ObjectName, ...],
+        some(
+            "PriorityClasses; an order's Pods get the first one; absent: none.",
+            16,
+            empty="an empty list names no PriorityClass; name one, or leave the list out",
+        ),
     ] = ()
     min_replicas: Annotated[int | None, field("Replicas at least; absent: 1.", minimum=1, maximum=1000)] = (
         None
@@ -136,7 +177,8 @@ class UpdatePolicy(Part, frozen=True, kw_only=True):
 class InferenceServiceClassSpec(Part, frozen=True, kw_only=True):
     """What is allowed and decided for orders under this class."""
 
-    model_policy: ModelPolicy
+    # required, by a rule of the CRD that says why
+    model_policy: ModelPolicy = ModelPolicy()
     exposure_policy: Annotated[
         ExposurePolicy | None, field("How the API is reached; absent: External with Token.")
     ] = None

@@ -37,9 +37,10 @@ def words(description: str, closed: Iterable[StrEnum]) -> Meta:
     return field(description, enum=[str(word) for word in closed])
 
 
-def some(description: str, most: int) -> Meta:
-    """Describe a list that, when given, has members, each once."""
-    return field(description, minItems=1, maxItems=most, **{"x-kubernetes-list-type": "set"})
+def some(description: str, most: int, *, empty: str | None = None) -> Meta:
+    """Describe a list that has each member once; ``empty`` is said of one without members."""
+    rules = rule("self.size() > 0", empty) if empty else {}
+    return field(description, maxItems=most, **{"x-kubernetes-list-type": "set"}, **rules)
 
 
 def rule(expression: str, message: str) -> dict[str, Any]:
@@ -47,15 +48,29 @@ def rule(expression: str, message: str) -> dict[str, Any]:
     return {"x-kubernetes-validations": [{"rule": expression, "message": message}]}
 
 
+def text(limit: int) -> dict[str, Any]:
+    """Return the schema's entry for a text with characters in it."""
+    return {"minLength": 1, "maxLength": limit}
+
+
 Count = Annotated[int, Meta(extra_json_schema={"minimum": 0})]
 Positive = Annotated[int, Meta(extra_json_schema={"minimum": 1})]
 Percent = Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": 100})]
 Time = Annotated[datetime, Meta(extra_json_schema={"format": "date-time"})]
-Text = Annotated[str, Meta(extra_json_schema={"maxLength": 1024})]
+Sentence = Annotated[str, Meta(extra_json_schema={"maxLength": 1024})]
 Url = Annotated[str, Meta(extra_json_schema={"maxLength": 2048})]
-ObjectName = Annotated[str, Meta(extra_json_schema={"minLength": 1, "maxLength": NAME_LIMIT})]
+ObjectName = Annotated[
+    str, Meta(extra_json_schema=text(NAME_LIMIT) | {"pattern": "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"})
+]
 ParameterCount = Annotated[
-    int | str, Meta(extra_json_schema={"maximum": quantities.MOST, "maxLength": quantities.LENGTH})
+    int | str,
+    Meta(
+        extra_json_schema={"maximum": quantities.MOST, "maxLength": quantities.LENGTH}
+        | rule(
+            f"type(self) == int ? self > 0 : self.matches('{quantities.PATTERN}')",
+            "this is no number of parameters; write it like 70B, 1.5B or 360M, or in full",
+        )
+    ),
 ]
 Conditions = Annotated[
     tuple[Condition, ...],

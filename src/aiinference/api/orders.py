@@ -11,6 +11,7 @@ import msgspec
 from aiinference.api.fields import (
     API_VERSION,
     GROUP,
+    NAME_LIMIT,
     Conditions,
     Count,
     ObjectName,
@@ -18,11 +19,12 @@ from aiinference.api.fields import (
     Part,
     Percent,
     Positive,
-    Text,
+    Sentence,
     Time,
     Url,
     field,
     some,
+    text,
     words,
 )
 from aiinference.api.reasons import (
@@ -54,7 +56,7 @@ class ModelRef(Part, frozen=True, kw_only=True):
     ] = None
     name: Annotated[
         str,
-        field("Name of the catalogue's object, or id of the repository.", minLength=1, maxLength=253),
+        field("Name of the catalogue's object, or id of the repository.", **text(NAME_LIMIT)),
     ]
 
 
@@ -62,7 +64,9 @@ class SecretKeyRef(Part, frozen=True, kw_only=True):
     """A key in a Secret of the order's namespace."""
 
     name: Annotated[ObjectName, field("Name of the Secret.")]
-    key: Annotated[str, field("Key in it; absent: token.", minLength=1, maxLength=253)] = "token"
+    key: Annotated[
+        str, field("Key in it; absent: token.", **text(NAME_LIMIT), pattern="^[-._a-zA-Z0-9]+$")
+    ] = "token"
 
 
 class OrderedModel(Part, frozen=True, kw_only=True):
@@ -82,7 +86,13 @@ class OrderedAccelerator(Part, frozen=True, kw_only=True):
     """What of the class's accelerators is wanted."""
 
     device_classes: Annotated[
-        tuple[ObjectName, ...], some("DeviceClasses; narrows the class's list.", 64)
+        tuple[ObjectName, ...],
+        some(
+            "DeviceClasses; narrows the class's list.",
+            64,
+            empty="an empty list would allow no device; name a DeviceClass, or leave the list out for all "
+            "that the class allows",
+        ),
     ] = ()
 
 
@@ -133,8 +143,8 @@ class ConstraintsStatus(Part, frozen=True, kw_only=True):
 class ResolvedStatus(Part, frozen=True, kw_only=True):
     """The placement that the order runs with."""
 
-    device_class: Annotated[str | None, field("The DeviceClass, or cpu.", maxLength=253)] = None
-    accelerator_product_name: Annotated[str | None, field("Name of the device.", maxLength=253)] = None
+    device_class: Annotated[str | None, field("The DeviceClass, or cpu.", maxLength=NAME_LIMIT)] = None
+    accelerator_product_name: Annotated[str | None, field("Name of the device.", maxLength=NAME_LIMIT)] = None
     accelerator_memory_gib: Annotated[Positive | None, field("Memory of the device or partition in GiB.")] = (
         msgspec.field(default=None, name="acceleratorMemoryGiB")
     )
@@ -161,7 +171,7 @@ class StartupStatus(Part, frozen=True, kw_only=True):
     since: Annotated[Time | None, field("When that began.")] = None
     deadline: Annotated[Time | None, field("When the start counts as failed.")] = None
     ready_time: Annotated[Time | None, field("When the API answered for the first time.")] = None
-    message: Annotated[Text | None, field("More about it, for a person.")] = None
+    message: Annotated[Sentence | None, field("More about it, for a person.")] = None
     seconds: Annotated[StartupSeconds | None, field("How long each part took.")] = None
 
 

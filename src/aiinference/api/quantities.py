@@ -1,4 +1,4 @@
-"""Counts of parameters as people write them: ``70B``, ``360M``, ``1.5T``, or the plain number.
+"""Counts of parameters as people write them: ``70B``, ``360m``, ``1.5T``, or the plain number.
 
 What belongs here: that notation. What does not: sizes inside names of models (the planner's).
 """
@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Final
 
 #: for the API server: the same notation that ``parse`` takes
-PATTERN: Final = r"^([1-9][0-9]{0,14}|([1-9][0-9]{0,3}([.][0-9]{1,3})?|0[.]0{0,2}[1-9][0-9]{0,2})[MBT])$"
+PATTERN: Final = r"^([1-9][0-9]{0,14}|([1-9][0-9]{0,3}([.][0-9]{1,3})?|0[.]0{0,2}[1-9][0-9]{0,2})[MBTmbt])$"
 #: the longest text that the pattern takes
 LENGTH: Final = 15
 #: the largest number that the notation reaches
@@ -28,7 +28,7 @@ def parse(quantity: int | str) -> int:
         if 0 < quantity <= MOST:
             return quantity
     elif _PATTERN.match(quantity):
-        unit = _UNITS.get(quantity[-1])
+        unit = _UNITS.get(quantity[-1].upper())
         return int(Decimal(quantity[:-1]) * unit) if unit else int(quantity)
     raise BadQuantity(
         f"{str(quantity)[:32]!r} is no number of parameters; write it like 70B, 1.5B or 360M, or in full"

@@ -5,20 +5,10 @@ What belongs here: one entry per word that a person may meet. What does not: mes
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from aimodels.api.reasons import DeliveryBlockedReason as Blocked
 from aimodels.api.reasons import ModelEvent, Phase, WorkloadEvent
 from aimodels.api.reasons import ModelReason as Reason
-
-
-class Meaning(NamedTuple):
-    """What it means, what to do, and whether it passes by itself (None: nothing is wrong)."""
-
-    means: str
-    do: str = ""
-    recovers: bool | None = None
-
+from kubekit.vocabulary import Meaning
 
 PHASES: dict[Phase, Meaning] = {
     Phase.PENDING: Meaning("The object is new; the first step is being prepared."),

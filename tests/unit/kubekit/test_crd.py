@@ -62,16 +62,27 @@ def test_lists_maps_and_words_have_types() -> None:
     assert found["limited"] == {"type": "string", "maxLength": 3}
 
 
+def test_a_number_or_a_text_is_the_one_union_that_kubernetes_has() -> None:
+    class Sized(msgspec.Struct):
+        size: Annotated[int | str, msgspec.Meta(extra_json_schema={"maxLength": 3})]
+        maybe: int | str | None = None
+
+    assert structural_schema(Sized)["properties"] == {
+        "size": {"x-kubernetes-int-or-string": True, "maxLength": 3},
+        "maybe": {"x-kubernetes-int-or-string": True},
+    }
+
+
 def test_a_union_is_refused_where_it_is_declared() -> None:
     class Bad(msgspec.Struct):
-        either: int | str
+        either: str | list[str]
 
     with pytest.raises(TypeError, match="no unions"):
         structural_schema(Bad)
 
 
 def test_a_definition_says_names_columns_and_rules() -> None:
-    names = Names("example.com", "Thing", "things", "thing", "Cluster", ("all",))
+    names = Names("example.com", "Thing", "things", "thing", "Cluster", ("all",), ("th",))
     made = crd_manifest(
         {"spec": Outer},
         names,
@@ -82,6 +93,7 @@ def test_a_definition_says_names_columns_and_rules() -> None:
         extras=Extras({"l": "1"}, {"a": "2"}),
     )
     assert made["metadata"] == {"name": "things.example.com", "labels": {"l": "1"}, "annotations": {"a": "2"}}
+    assert made["spec"]["names"]["shortNames"] == ["th"]
     (version,) = made["spec"]["versions"]
     assert version["additionalPrinterColumns"] == [
         {"name": "A", "type": "string", "jsonPath": ".a"},
