@@ -12,7 +12,7 @@ Manifest = dict[str, Any]
 
 
 def identities(objects: list[Manifest]) -> dict[str, list[str]]:
-    """Return the rights of every ServiceAccount, one line a right; an account without rights has none."""
+    """Return the rights of every ServiceAccount and group, one line a right; an account may have none."""
     roles = {_key(item): item for item in objects if item["kind"] in {"Role", "ClusterRole"}}
     rights: dict[str, list[str]] = {
         item["metadata"]["name"]: [] for item in objects if item["kind"] == "ServiceAccount"
@@ -25,6 +25,8 @@ def identities(objects: list[Manifest]) -> dict[str, list[str]]:
         role = roles[reference["kind"], reference["name"], namespace if reference["kind"] == "Role" else None]
         where = namespace or "*"
         for subject in binding["subjects"]:
+            if subject["kind"] == "Group":
+                rights.setdefault(subject["name"], [])
             rights[subject["name"]] += [f"{where}: {right}" for right in rules(role)]
     return {name: sorted(lines) for name, lines in sorted(rights.items())}
 
