@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _REFERENCE = "#/$defs/"
 #: keys of JSON schema that a structural schema does not allow, or that mean defaulting there
 _DROPPED = ("title", "default", "$defs")
+_NAME = ".metadata.name"
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,9 @@ def crd_manifest(
 
     ``parts`` are the top-level fields beside metadata (``spec``, ``status``); ``rules`` hold for the root.
     """
+    metadata: dict[str, Any] = {"type": "object"}
+    if any(rule.path == _NAME for rule in rules):
+        metadata["properties"] = {"name": {"type": "string"}}  # a rule's path has to be in the schema
     root: dict[str, Any] = {
         "type": "object",
         "description": description,
@@ -104,7 +108,7 @@ def crd_manifest(
         "properties": {
             "apiVersion": {"type": "string"},
             "kind": {"type": "string"},
-            "metadata": {"type": "object"},
+            "metadata": metadata,
         }
         | {name: structural_schema(struct) for name, struct in parts.items()},
         "x-kubernetes-validations": [rule.manifest() for rule in rules],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from enum import StrEnum
 
-    from kubekit.vocabulary import Meaning
 
 CASES = json.loads((Path(__file__).parents[2] / "vectors" / "reasons.json").read_text())["cases"]
 
@@ -67,7 +66,7 @@ def test_no_word_of_spec_or_status_is_ours_alone(enum: type[StrEnum]) -> None:
     assert {str(word) for word in enum} == {word for kind, word in collected() if kind is enum}
 
 
-EXPLAINED: list[tuple[type[StrEnum], Mapping[StrEnum, Meaning]]] = [
+EXPLAINED: list[tuple[Any, Any]] = [
     (reasons.ClassPhase, meanings.CLASS_PHASES),
     (reasons.ClassReason, meanings.CLASS),
     (reasons.OrderPhase, meanings.ORDER_PHASES),
@@ -77,7 +76,7 @@ EXPLAINED: list[tuple[type[StrEnum], Mapping[StrEnum, Meaning]]] = [
 
 
 @pytest.mark.parametrize(("enum", "explained"), EXPLAINED)
-def test_every_word_is_explained(enum: type[StrEnum], explained: Mapping[StrEnum, Meaning]) -> None:
+def test_every_word_is_explained(enum: type[StrEnum], explained: Mapping[StrEnum, Any]) -> None:
     assert set(explained) == set(enum)
 
 

@@ -89,7 +89,11 @@ def test_a_definition_says_names_columns_and_rules() -> None:
         "v1",
         description="A thing.",
         columns=[Column("A", ".a"), Column("B", ".b", "date", "When.", 1)],
-        rules=[Rule("self.a == 1", "say one", ".a"), Rule("true", "never")],
+        rules=[
+            Rule("self.a == 1", "say one", ".a"),
+            Rule("true", "never"),
+            Rule("true", "n", ".metadata.name"),
+        ],
         extras=Extras({"l": "1"}, {"a": "2"}),
     )
     assert made["metadata"] == {"name": "things.example.com", "labels": {"l": "1"}, "annotations": {"a": "2"}}
@@ -102,5 +106,8 @@ def test_a_definition_says_names_columns_and_rules() -> None:
     assert version["schema"]["openAPIV3Schema"]["x-kubernetes-validations"] == [
         {"rule": "self.a == 1", "message": "say one", "fieldPath": ".a"},
         {"rule": "true", "message": "never"},
+        {"rule": "true", "message": "n", "fieldPath": ".metadata.name"},
     ]
+    metadata = version["schema"]["openAPIV3Schema"]["properties"]["metadata"]
+    assert metadata == {"type": "object", "properties": {"name": {"type": "string"}}}
     assert version["subresources"] == {"status": {}}
