@@ -56,16 +56,44 @@ class Answer:
         return decoded
 
 
-class Gateway:
-    """``python -m aimodels.upload`` with TLS by a private CA."""
+@dataclass(frozen=True)
+class Certificate:
+    """Files of a server's certificate, and of who vouches for it."""
 
-    def __init__(self, registry: str, token_file: Path, folder: Path, idle_seconds: float) -> None:
-        ca = trustme.CA()
+    ca_file: Path
+    certificate: Path
+    key: Path
+
+    @classmethod
+    def below(cls, folder: Path) -> Certificate:
+        """Return where a folder has them."""
+        return cls(folder / "gateway-ca.crt", folder / "gateway.crt", folder / "gateway.key")
+
+    @classmethod
+    def private(cls, folder: Path) -> Certificate:
+        """Make one for this machine, by a private CA."""
+        made, ca = cls.below(folder), trustme.CA()
         leaf = ca.issue_cert("localhost", "127.0.0.1")
-        self.ca_file = folder / "gateway-ca.crt"
-        ca.cert_pem.write_to_path(self.ca_file)
-        leaf.private_key_pem.write_to_path(folder / "gateway.key")
-        leaf.cert_chain_pems[0].write_to_path(folder / "gateway.crt")
+        ca.cert_pem.write_to_path(made.ca_file)
+        leaf.private_key_pem.write_to_path(made.key)
+        leaf.cert_chain_pems[0].write_to_path(made.certificate)
+        return made
+
+
+class Gateway:
+    """``python -m aimodels.upload`` with TLS; the certificate's files are there when it starts."""
+
+    def __init__(
+        self,
+        registry: str,
+        token_file: Path,
+        folder: Path,
+        idle_seconds: float,
+        certificate: Certificate | None = None,
+    ) -> None:
+        certificate = certificate or Certificate.private(folder)
+        self.ca_file = certificate.ca_file
+        self.token_file = token_file
         self.port = free_port()
         self.log = folder / "gateway.log"
         self._environ = {
@@ -73,8 +101,8 @@ class Gateway:
             "UPLOAD_LISTEN": f"127.0.0.1:{self.port}",
             "UPLOAD_DMCR_URL": registry,
             "UPLOAD_TOKEN_FILE": str(token_file),
-            "UPLOAD_TLS_CERT_FILE": str(folder / "gateway.crt"),
-            "UPLOAD_TLS_KEY_FILE": str(folder / "gateway.key"),
+            "UPLOAD_TLS_CERT_FILE": str(certificate.certificate),
+            "UPLOAD_TLS_KEY_FILE": str(certificate.key),
             "UPLOAD_IDLE_SECONDS": str(idle_seconds),
         }
         self.process: asyncio.subprocess.Process | None = None
@@ -118,7 +146,7 @@ class World:
         self.dmcr = dmcr
         self.gateway = gateway
         self.catalogue = catalogue
-        self._account = account
+        self.account = account
         self._folder = folder
 
     async def allow(self) -> Ticket:
@@ -129,7 +157,7 @@ class World:
         await self.catalogue.put_transfer(
             session,
             TransferSpec(
-                service_account=self._account,
+                service_account=self.account,
                 repository=repository,
                 purpose="upload",
                 actions=("pull", "push"),

@@ -86,7 +86,7 @@ async def running(chosen: Settings) -> AsyncIterator[App]:
         uniform_parts=chosen.s3_uniform_parts,
     )
     ownership = Ownership(swaps, chosen.owner)
-    transfers = Transfers(swaps, registry.repositories)
+    transfers = Transfers(swaps, registry.repositories, metering.moved)
     await ownership.look()
     tasks = [asyncio.create_task(ownership.run()), asyncio.create_task(metering.run())]
     try:

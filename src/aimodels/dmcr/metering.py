@@ -29,6 +29,8 @@ FLUSH_SECONDS = 1.5
 IDLE_SECONDS = 900.0
 #: Blobs of one transfer that are kept apart; bytes of further ones are summed.
 MOST_BLOBS = 2048
+#: A byte counted here so few seconds ago need not be looked for in the bucket.
+_JUST_NOW = 60
 _TRIES = 10
 
 RECEIVED = metrics.counter(
@@ -184,6 +186,13 @@ class Metering:
             account = self._accounts[transfer] = Account(self._replica, self._swaps.clock.monotonic())
         await self._read(transfer, account)
         return account.totals()
+
+    async def moved(self, transfer: str) -> int:
+        """Return when a byte of the transfer was counted last, anywhere; 0 when none was."""
+        account = self._accounts.get(transfer)
+        if account is not None and self._swaps.now() - account.at < _JUST_NOW:
+            return account.at
+        return (await self.totals(transfer)).at or 0
 
     async def run(self) -> None:
         """Flush what changed, for ever; a store that does not answer is tried again the next time."""

@@ -140,8 +140,9 @@ class TokenDesk:
         identity = await self._reviews.identify(token)
         if transfer is None:
             return self._as_catalogue(identity)
-        record = await self._transfers.active(transfer)
+        record = await self._transfers.known(transfer)
         self._check(identity, record)
+        await self._transfers.refuse_over(record, told=True)
         access = GrantedAccess(
             repository=record.spec.repository,
             actions=record.spec.actions,

@@ -5,6 +5,9 @@ What belongs here: writing, reading, listing and revoking the records. What does
 
 A record that is gone or revoked refuses, so a missing answer is never permission. Replicas remember a record
 for ``FRESH_SECONDS``: that is how late a revocation made elsewhere may reach a request.
+
+A transfer that nobody ends ends by itself, whether the catalogue lives or not: without a byte for its
+``idle_seconds`` it refuses. Its record stays as it is: the catalogue sees it and decides what that means.
 """
 
 from __future__ import annotations
@@ -20,11 +23,11 @@ from aimodels.dmcr.layout import Versioned
 from aimodels.dmcr.metering import meter_key
 from aimodels.dmcr.problems import Conflict, Denied, Invalid, NotFound, TryAgain
 from aimodels.dmcr.swaps import Held, Lost, Swaps
-from modelio.registry.wire import TRANSFER_ID, TransferSpec
+from modelio.registry.wire import TRANSFER_ENDED, TRANSFER_ID, TransferSpec
 from objectstore.port import NoSuchKey
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from aimodels.dmcr.repositories import Repositories
 
@@ -33,6 +36,12 @@ SUFFIX = ".json"
 FRESH_SECONDS = 2.0
 #: A revoked record stays longer than any grant of it; then its absence refuses just as well.
 REVOKED_SECONDS = 3600
+#: That of an upload tells the holder of its token what became of it.
+REVOKED_UPLOAD_SECONDS = 24 * 3600
+_FINAL_SECONDS = 60.0
+#: A put renews a record, but not one that is as new as this.
+_RENEWED_AFTER = 60
+MOST_IDLE_SECONDS = 366 * 24 * 3600
 MOST_BYTES = 1 << 50
 _REMEMBERED = 4096
 _TRIES = 20
@@ -49,7 +58,7 @@ _HASH = re.compile(r"[0-9a-f]{64}")
 class Transfer(Versioned, frozen=True, kw_only=True):
     """``transfers/<id>.json``. ``life`` is the life of the repository that the transfer may touch.
 
-    ``at`` is when it was allowed, ``ended`` when it was revoked.
+    ``at`` is when it was allowed last, ``ended`` when it was revoked.
     """
 
     id: str
@@ -63,8 +72,12 @@ class Transfer(Versioned, frozen=True, kw_only=True):
 class Transfers:
     """The transfer records of one bucket."""
 
-    def __init__(self, swaps: Swaps, repositories: Repositories) -> None:
+    def __init__(
+        self, swaps: Swaps, repositories: Repositories, moved: Callable[[str], Awaitable[int]]
+    ) -> None:
+        """``moved`` tells when a byte of a transfer was counted last, 0 when none was."""
         self._swaps = swaps
+        self._moved = moved
         self._repositories = repositories
         self._seen: Cache[tuple[float, Held[Transfer] | None]] = Cache(_REMEMBERED)
 
@@ -88,13 +101,29 @@ class Transfers:
 
     async def active(self, transfer: str) -> Transfer:
         """Return the record if the transfer may go on now, at most ``FRESH_SECONDS`` old; else refuse."""
+        found = await self.known(transfer)
+        await self.refuse_over(found)
+        return found
+
+    async def known(self, transfer: str) -> Transfer:
+        """Return the record, over or not, at most ``FRESH_SECONDS`` old; refuse when there is none."""
         held = await self._fresh(transfer)
         if held is None:
             raise Denied(
                 f"transfer {transfer} does not exist or has ended: the catalogue must allow it first"
             )
-        self._refuse_over(held.value)
         return held.value
+
+    async def refuse_over(self, found: Transfer, *, told: bool = False) -> None:
+        """Refuse a transfer that was revoked or has lapsed; ``told``: the hash of its token with it."""
+        if found.state == "revoked":
+            why = "was revoked by the catalogue"
+        elif await self._lapsed(found):
+            why = f"has lapsed: no byte of it moved for {found.spec.idle_seconds} s"
+        else:
+            return
+        detail = {"tokenHash": found.spec.token_hash} if told else None
+        raise Denied(f"transfer {found.id} {why}", code=TRANSFER_ENDED, detail=detail)
 
     async def get(self, transfer: str) -> Transfer:
         """Return the record as it is now, revoked or not; 404 when there is none."""
@@ -111,7 +140,7 @@ class Transfers:
             for held in await asyncio.gather(*(self._fresh(transfer) for transfer in ids)):
                 if held is not None and held.value.state == "active":
                     yield held.value
-                elif held is not None and held.value.ended + REVOKED_SECONDS < self._swaps.now():
+                elif held is not None and _forgotten(held.value) < self._swaps.now():
                     await self._swaps.store.delete(meter_key(held.value.id))
                     await self._swaps.store.delete(transfer_key(held.value.id))
 
@@ -146,17 +175,17 @@ class Transfers:
                 f"transfer {found.id} belongs to {found.spec.repository}: begin another one",
                 code="TRANSFER_REVOKED",
             )
-        if found.spec != spec:
-            changed = msgspec.structs.replace(found, spec=spec)
+        now = self._swaps.now()
+        if found.spec != spec or now - found.at > _RENEWED_AFTER:
+            changed = msgspec.structs.replace(found, spec=spec, at=now)
             self._remember(found.id, await self._swaps.swap(transfer_key(found.id), held, changed))
 
-    def _refuse_over(self, found: Transfer) -> None:
-        if found.state == "revoked":
-            raise Denied(f"transfer {found.id} was revoked by the catalogue")
-        now = self._swaps.clock.now()
-        for deadline, name in ((found.spec.total_deadline, "total"), (found.spec.idle_deadline, "idle")):
-            if deadline is not None and now >= deadline:
-                raise Denied(f"transfer {found.id} is past its {name} deadline of {deadline.isoformat()}")
+    async def _lapsed(self, found: Transfer) -> bool:
+        """Tell whether nothing moved for too long; the bytes counted are only asked for when it matters."""
+        idle, now = found.spec.idle_seconds, self._swaps.now()
+        if idle is None or now < found.at + idle:
+            return False
+        return now >= await self._moved(found.id) + idle
 
     async def _fresh(self, transfer: str) -> Held[Transfer] | None:
         """Return the record from memory while it is fresh; then an unchanged one is not read again."""
@@ -164,7 +193,7 @@ class Transfers:
             return None
         now = self._swaps.clock.monotonic()
         seen = self._seen.get(transfer)
-        if seen is not None and now - seen[0] < FRESH_SECONDS:
+        if seen is not None and now - seen[0] < (_FINAL_SECONDS if _is_final(seen[1]) else FRESH_SECONDS):
             return seen[1]
         held = seen[1] if seen else None
         if held is not None:
@@ -188,6 +217,16 @@ class Transfers:
         self._seen.put(transfer, (self._swaps.clock.monotonic(), held), 1)
 
 
+def _is_final(held: Held[Transfer] | None) -> bool:
+    """Tell whether the record never changes any more."""
+    return held is not None and held.value.state == "revoked"
+
+
+def _forgotten(revoked: Transfer) -> int:
+    """Return from when on a revoked record is of no use to anybody."""
+    return revoked.ended + (REVOKED_UPLOAD_SECONDS if revoked.spec.purpose == "upload" else REVOKED_SECONDS)
+
+
 def transfer_key(transfer: str) -> str:
     """Return the key of a transfer's record."""
     return f"{PREFIX}{transfer}{SUFFIX}"
@@ -203,8 +242,7 @@ def check(transfer: str, spec: TransferSpec) -> None:
         ("digest", spec.digest is None or _DIGEST.fullmatch(spec.digest)),
         ("tokenHash", spec.token_hash is None or _HASH.fullmatch(spec.token_hash)),
         ("expectedBytes", spec.expected_bytes is None or 0 <= spec.expected_bytes <= MOST_BYTES),
-        ("idleDeadline", spec.idle_deadline is None or spec.idle_deadline.tzinfo is not None),
-        ("totalDeadline", spec.total_deadline is None or spec.total_deadline.tzinfo is not None),
+        ("idleSeconds", spec.idle_seconds is None or 0 < spec.idle_seconds <= MOST_IDLE_SECONDS),
         ("actions", spec.actions and len(set(spec.actions)) == len(spec.actions)),
     ]
     wrong = [name for name, holds in rules if not holds]

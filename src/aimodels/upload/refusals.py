@@ -40,6 +40,7 @@ class Reason(StrEnum):
     TOO_LARGE = "TooLarge"
     STALLED = "Stalled"
     RESTARTING = "Restarting"
+    TOO_MANY_REQUESTS = "TooManyRequests"
     STORAGE_UNAVAILABLE = "StorageUnavailable"
     STORAGE_FULL = "StorageFull"
 
@@ -105,12 +106,23 @@ def already_received() -> Problem:
     )
 
 
+def busy() -> Problem:
+    """Answer when too many sessions that nobody has used yet are asked for at once."""
+    return Problem(
+        429,
+        Reason.TOO_MANY_REQUESTS,
+        "too many tokens are being checked",
+        "try again in a moment",
+        headers=_AGAIN,
+    )
+
+
 def ended() -> Problem:
-    """Answer when the upload was withdrawn or has lapsed."""
+    """Answer when the upload was received, was withdrawn or has lapsed."""
     return Problem(
         410,
         Reason.ENDED,
-        "this upload was withdrawn or has lapsed",
+        "this upload is over: it was received, was withdrawn or has lapsed",
         "look at the model's status; the annotation ai.deckhouse.io/retry opens a new upload",
     )
 

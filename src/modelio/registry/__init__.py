@@ -17,6 +17,7 @@ from modelio.registry.errors import (
     RegistryUnavailable,
     SessionLost,
     TokenFileUnreadable,
+    TransferEnded,
     TransferStalled,
 )
 from modelio.registry.grants import GrantSource
@@ -52,6 +53,7 @@ __all__ = [
     "TokenAnswer",
     "TokenFileUnreadable",
     "TokenRequest",
+    "TransferEnded",
     "TransferProgress",
     "TransferSpec",
     "TransferStalled",

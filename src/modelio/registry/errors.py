@@ -8,7 +8,8 @@ Error tree::
     ├── RegistryUnavailable     no connection, a time-out, 429 and 5xx: the same call may succeed later
     │   └── TransferStalled     connected, but no byte moved for the stall time
     ├── NotAuthorised           401: no grant, or one that the registry does not accept
-    ├── Denied                  403: known, and not allowed; a revoked transfer
+    ├── Denied                  403: known, and not allowed
+    │   └── TransferEnded       the transfer was revoked or has lapsed
     ├── NotFound                404: no such repository, manifest, blob, session or transfer
     ├── SessionLost             409 and 416: the upload session is elsewhere or belongs to a newer attempt
     ├── DigestMismatch          the bytes are not the ones that the digest names
@@ -19,7 +20,11 @@ Error tree::
 
 from __future__ import annotations
 
+import contextlib
+
 import msgspec
+
+from modelio.registry.wire import TRANSFER_ENDED
 
 
 class RegistryError(Exception):
@@ -59,6 +64,12 @@ class Denied(RegistryError):
     """The registry knows who asks and refuses."""
 
 
+class TransferEnded(Denied):
+    """The transfer that is asked for is over; ``token_hash`` tells who may learn that, where it has one."""
+
+    token_hash: str | None = None
+
+
 class NotFound(RegistryError):
     """The named thing does not exist for this grant."""
 
@@ -85,9 +96,21 @@ class TokenFileUnreadable(RegistryError):
     retriable = True
 
 
+class _Detail(msgspec.Struct, rename="camel"):
+    token_hash: str | None = None
+
+
 class _OciError(msgspec.Struct):
     code: str = ""
     message: str = ""
+
+
+class _EndedError(msgspec.Struct):
+    detail: _Detail
+
+
+class _EndedBody(msgspec.Struct):
+    errors: list[_EndedError]
 
 
 class _ErrorBody(msgspec.Struct, rename="camel"):
@@ -107,10 +130,19 @@ def from_answer(
     text = f"{method} {path} was answered {status}" + (f": {said}" if said else "")
     if code == "DIGEST_INVALID":
         return DigestMismatch(text, status=status, code=code)
+    if code == TRANSFER_ENDED:
+        return _ended(text, status, body)
     if status in {408, 425, 429} or status >= 500:  # noqa: PLR2004 (HTTP's own numbers)
         return RegistryUnavailable(text, status=status, code=code, retry_after=_seconds(retry_after))
     kinds = {401: NotAuthorised, 403: Denied, 404: NotFound, 409: SessionLost, 416: SessionLost}
     return kinds.get(status, Refused)(text, status=status, code=code)
+
+
+def _ended(text: str, status: int, body: bytes) -> TransferEnded:
+    error = TransferEnded(text, status=status, code=TRANSFER_ENDED)
+    with contextlib.suppress(msgspec.DecodeError, IndexError):
+        error.token_hash = msgspec.json.decode(body, type=_EndedBody).errors[0].detail.token_hash
+    return error
 
 
 def _server_words(body: bytes) -> tuple[str | None, str]:

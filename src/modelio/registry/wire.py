@@ -18,6 +18,9 @@ TransferState = Literal["active", "revoked"]
 AUDIENCE = "dmcr"
 TRANSFER_ID = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,126}[a-z0-9])?")
 
+#: Code of the refusal of a transfer that is over and still on record; its detail has the ``tokenHash``.
+TRANSFER_ENDED = "TRANSFER_ENDED"
+
 RESUME_KEY_HEADER = "Dmcr-Resume-Key"
 LENGTH_HEADER = "Dmcr-Length"
 RESTART_HEADER = "Dmcr-Restart"
@@ -33,6 +36,7 @@ class TransferSpec(
 
     ``service_account`` is ``namespace/name``; a grant goes only to a Pod of it whose name starts with
     ``pod_prefix`` (empty: any Pod). ``token_hash`` is the SHA-256 of the user's upload token in hex.
+    After ``idle_seconds`` without a byte since it was put last it ends by itself; None: only when revoked.
     """
 
     service_account: str
@@ -43,8 +47,7 @@ class TransferSpec(
     digest: str | None = None
     expected_bytes: int | None = None
     token_hash: str | None = None
-    idle_deadline: datetime | None = None
-    total_deadline: datetime | None = None
+    idle_seconds: int | None = None
 
 
 class TransferProgress(msgspec.Struct, frozen=True, rename="camel"):

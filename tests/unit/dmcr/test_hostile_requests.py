@@ -43,7 +43,7 @@ class Narrow:
 
 
 def with_control(replica: Replica) -> App:
-    transfers = Transfers(replica.swaps, replica.registry.repositories)
+    transfers = Transfers(replica.swaps, replica.registry.repositories, Metering(replica.swaps).moved)
     control = Control(
         door=OpenDoor(),
         ownership=replica.ownership,

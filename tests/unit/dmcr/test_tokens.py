@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
 from typing import Any
 
 import jwt
@@ -11,6 +10,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from aimodels.dmcr.grants import Grants, Keys
+from aimodels.dmcr.metering import Metering
 from aimodels.dmcr.problems import Denied, TryAgain, Unauthorized
 from aimodels.dmcr.repositories import Repositories
 from aimodels.dmcr.swaps import Swaps
@@ -68,7 +68,7 @@ class Desk:
         self.clock = ManualClock()
         self.cluster = Cluster()
         swaps = Swaps(MemoryStore(), self.clock)
-        self.transfers = Transfers(swaps, Repositories(swaps, "owner"))
+        self.transfers = Transfers(swaps, Repositories(swaps, "owner"), Metering(swaps).moved)
         self.grants = Grants(Keys([Ed25519PrivateKey.generate()]), self.clock)
         self.reviews = Reviews(self.cluster, self.clock)
         self.desk = TokenDesk(self.reviews, self.transfers, self.grants, catalogue_account=CATALOGUE)
@@ -132,16 +132,24 @@ async def test_revoked_and_lapsed_transfers_are_refused(at: Desk) -> None:
         service_account=JOB,
         repository="models/team/x",
         purpose="copy",
-        total_deadline=at.clock.now() + timedelta(seconds=30),
+        idle_seconds=30,
     )
     await at.transfers.put("lapsing", lapsing)
     await at.desk.exchange(token, "lapsing")
     await at.clock.advance(31)
-    with pytest.raises(Denied, match="deadline"):
+    with pytest.raises(Denied, match="lapsed"):
         await at.desk.exchange(token, "lapsing")
     await at.transfers.revoke("publish-u1")
-    with pytest.raises(Denied, match="revoked"):
+    with pytest.raises(Denied, match="revoked") as caught:
         await at.desk.exchange(token, "publish-u1")
+    assert (caught.value.code, caught.value.detail) == ("TRANSFER_ENDED", {"tokenHash": SPEC.token_hash})
+
+
+async def test_what_became_of_a_transfer_is_told_to_its_own_account_only(at: Desk) -> None:
+    await at.transfers.revoke("publish-u1")
+    with pytest.raises(Denied) as caught:
+        await at.desk.exchange(at.cluster.token("ns/stranger", "ai-model-publish-u1-g1-a1-x"), "publish-u1")
+    assert (caught.value.code, caught.value.detail) == ("DENIED", None)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -12,11 +11,18 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from aimodels.dmcr.door import GrantDoor
 from aimodels.dmcr.grants import GrantedAccess, Grants, Keys
-from aimodels.dmcr.metering import meter_key
+from aimodels.dmcr.metering import Metering, meter_key
+from aimodels.dmcr.principal import Principal
 from aimodels.dmcr.problems import Conflict, Denied, Invalid, NotFound, Unauthorized
 from aimodels.dmcr.repositories import Repositories
 from aimodels.dmcr.swaps import Swaps
-from aimodels.dmcr.transfers import FRESH_SECONDS, REVOKED_SECONDS, Transfers, transfer_key
+from aimodels.dmcr.transfers import (
+    FRESH_SECONDS,
+    REVOKED_SECONDS,
+    REVOKED_UPLOAD_SECONDS,
+    Transfers,
+    transfer_key,
+)
 from modelio.registry.wire import TransferSpec
 from objectstore.memory import MemoryStore
 from opskit.clock import ManualClock
@@ -33,12 +39,13 @@ class World:
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.store = MemoryStore()
-        self.here, self.there = (self._replica() for _ in range(2))
+        self.meter, self.meter_there = (Metering(Swaps(self.store, self.clock)) for _ in range(2))
+        self.here, self.there = self._replica(self.meter), self._replica(self.meter_there)
         self.repositories = Repositories(Swaps(self.store, self.clock), "owner")
 
-    def _replica(self) -> Transfers:
+    def _replica(self, meter: Metering) -> Transfers:
         swaps = Swaps(self.store, self.clock)
-        return Transfers(swaps, Repositories(swaps, "owner"))
+        return Transfers(swaps, Repositories(swaps, "owner"), meter.moved)
 
 
 @pytest.fixture
@@ -126,7 +133,7 @@ async def test_new_transfer_is_seen_by_a_replica_that_was_asked_too_early(world:
 
 async def test_list_has_what_is_active_and_forgets_the_revoked(world: World) -> None:
     for number in range(70):
-        await world.here.put(f"t{number}", PUSH)
+        await world.here.put(f"t{number}", msgspec.structs.replace(PUSH, purpose="publication"))
     await world.here.revoke("t3")
     assert await ids(world.there) == {f"t{number}" for number in range(70)} - {"t3"}
     await world.store.head(transfer_key("t3"))
@@ -136,6 +143,80 @@ async def test_list_has_what_is_active_and_forgets_the_revoked(world: World) -> 
     assert not {transfer_key("t3"), meter_key("t3")} & {key async for key in world.store.list("")}
     with pytest.raises(Denied):
         await world.here.active("t3")
+
+
+async def test_a_revoked_upload_stays_on_record_for_whoever_has_its_token(world: World) -> None:
+    await world.here.put("t1", PUSH)
+    await world.here.revoke("t1")
+    await world.clock.advance(REVOKED_UPLOAD_SECONDS - 1)
+    await ids(world.there)
+    assert (await world.there.known("t1")).state == "revoked"
+    await world.clock.advance(2)
+    await ids(world.there)
+    with pytest.raises(NotFound):
+        await world.here.get("t1")
+
+
+IDLE = 24 * 3600
+LAPSING = msgspec.structs.replace(PUSH, idle_seconds=IDLE)
+PUSHER = Principal(name="gateway", transfer="t1", purpose="upload")
+
+
+async def lapsed(transfers: Transfers) -> bool:
+    try:
+        await transfers.active("t1")
+    except Denied as refusal:
+        return "lapsed" in refusal.message
+    return False
+
+
+async def test_a_forgotten_transfer_ends_by_itself_and_is_still_shown(world: World) -> None:
+    await world.here.put("t1", LAPSING)
+    await world.clock.advance(IDLE - 1)
+    assert not await lapsed(world.here)
+    await world.clock.advance(1)
+    assert await lapsed(world.here)
+    assert await lapsed(world.there)
+    assert await ids(world.here) == {"t1"}, "what it means is the catalogue's decision"
+
+
+async def test_every_byte_renews_a_transfer_whichever_replica_counts_it(world: World) -> None:
+    await world.here.put("t1", LAPSING)
+    for _ in range(5):
+        await world.clock.advance(IDLE - 10)
+        world.meter.received(PUSHER, 1)
+        assert not await lapsed(world.here)
+        await world.meter.flush()
+        await world.clock.advance(20)
+        assert not await lapsed(world.there)
+    await world.clock.advance(IDLE - 20)
+    assert await lapsed(world.there)
+    assert await lapsed(world.here)
+
+
+async def test_a_put_renews_a_transfer_that_had_lapsed(world: World) -> None:
+    await world.here.put("t1", LAPSING)
+    await world.clock.advance(IDLE)
+    assert await lapsed(world.there)
+    await world.here.put("t1", LAPSING)
+    await world.clock.advance(FRESH_SECONDS)
+    assert not await lapsed(world.there)
+
+
+async def test_while_a_transfer_is_young_no_bytes_are_asked_for(world: World) -> None:
+    asked = list[str]()
+
+    async def moved(transfer: str) -> int:
+        asked.append(transfer)
+        return 0
+
+    swaps = Swaps(world.store, world.clock)
+    transfers = Transfers(swaps, Repositories(swaps, "owner"), moved)
+    await transfers.put("t1", LAPSING)
+    await transfers.active("t1")
+    await world.clock.advance(IDLE - 1)
+    await transfers.active("t1")
+    assert asked == []
 
 
 async def test_racing_writers_agree(world: World) -> None:
@@ -165,8 +246,8 @@ async def test_racing_writers_agree(world: World) -> None:
         ("token_hash", "secret"),
         ("expected_bytes", -1),
         ("expected_bytes", 1 << 60),
-        ("idle_deadline", datetime(2100, 1, 1)),  # noqa: DTZ001 - that is the point
-        ("total_deadline", datetime(2100, 1, 1)),  # noqa: DTZ001
+        ("idle_seconds", 0),
+        ("idle_seconds", 1 << 40),
         ("actions", ()),
         ("actions", ("pull", "pull")),
     ],
