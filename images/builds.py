@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from images import busyboximage, debian, pythonimage
+from images import busyboximage, debian, gateimage, pythonimage
 from images.archive import Image, write_archive
 
 if TYPE_CHECKING:
@@ -37,11 +37,20 @@ def _llama(work: Path) -> Image:
     )
 
 
+def _gate(work: Path) -> Image:
+    return gateimage.image(debian.base(), work)
+
+
 def _busybox(work: Path) -> Image:
     return busyboximage.image(busyboximage.binary(), work)
 
 
-BUILDS: dict[str, Callable[[Path], Image]] = {"ai-models": _ai_models, "llama": _llama, "busybox": _busybox}
+BUILDS: dict[str, Callable[[Path], Image]] = {
+    "ai-models": _ai_models,
+    "llama": _llama,
+    "gate": _gate,
+    "busybox": _busybox,
+}
 
 
 def build(name: str, output: Path, work: Path) -> str:

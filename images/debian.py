@@ -1,4 +1,4 @@
-"""The base layer: Debian's python3 with its dependencies, unpacked without running anything.
+"""Debian's packages, unpacked without running anything: the base layer, python3 with all it depends on.
 
 Packages come from the machine's own package sources, so that the image has the release of the machine.
 """
@@ -54,11 +54,25 @@ def base() -> Base:
             return Base(found, version.read_text())
         with tempfile.TemporaryDirectory(dir=kept) as work:
             root = Path(work) / "root"
-            _unpack(_download(Path(work)), root)
+            _unpack(_download(Path(work), PACKAGES, closure=True), root)
             python = (root / "usr/bin/python3").readlink().name.removeprefix("python")
             compile_python(root, python)
             version.write_text(python)
             return Base(_root_filesystem(root).write(path), python)
+
+
+def unpacked(name: str, packages: Sequence[str]) -> Path:
+    """Return the folder, kept in the cache, with these packages and none of those they depend on."""
+    kept = cache.folder("images")
+    words = (FORMAT, *packages, *UNNEEDED)
+    path = kept / f"{name}-{cache.key(words, [Path('/etc/os-release')])}"
+    with cache.locked(path):
+        if not path.exists():
+            with tempfile.TemporaryDirectory(dir=kept) as work:
+                root = Path(work) / "root"
+                _unpack(_download(Path(work), packages, closure=False), root)
+                root.rename(path)
+    return path
 
 
 def compile_python(folder: Path, python: str) -> None:
@@ -75,8 +89,8 @@ def compile_python(folder: Path, python: str) -> None:
     )
 
 
-def _download(work: Path) -> list[Path]:
-    """Download the whole closure by pretending that no package is installed yet."""
+def _download(work: Path, packages: Sequence[str], *, closure: bool) -> list[Path]:
+    """Download packages, with all that they depend on by pretending that nothing is installed yet."""
     archives = work / "archives"
     for folder in (archives, work / "lists"):
         (folder / "partial").mkdir(parents=True)
@@ -92,7 +106,9 @@ def _download(work: Path) -> list[Path]:
     }
     settings = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
     _run("apt-get", *settings, "update", "-q")
-    _run("apt-get", *settings, "install", "-y", "-q", "--download-only", "--no-install-recommends", *PACKAGES)
+    whole = ("install", "-y", "-q", "--download-only", "--no-install-recommends")
+    wanted = whole if closure else ("download", "-q")
+    _run("apt-get", *settings, *wanted, *packages, folder=archives)
     return sorted(archives.glob("*.deb"))
 
 
@@ -126,9 +142,9 @@ def _root_filesystem(root: Path) -> LayerWriter:
     return writer
 
 
-def _run(*command: str) -> None:
+def _run(*command: str, folder: Path | None = None) -> None:
     try:
-        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        result = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
     except FileNotFoundError:
         raise ImageError(
             f"{command[0]} is missing: images are built from Debian's packages on Debian; "

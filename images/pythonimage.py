@@ -16,7 +16,7 @@ from images.debian import USER, Base, compile_python
 from images.errors import ImageError
 
 WHEELS_DIR = "/opt/wheels"
-NOT_SHIPPED = ("__pycache__", "*.pyc", "*.egg-info")
+NOT_SHIPPED = ("__pycache__", "*.pyc", "*.egg-info", "Dockerfile")
 TAG_LENGTH = 12
 FORMAT = "2"
 

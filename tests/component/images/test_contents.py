@@ -106,3 +106,16 @@ def test_a_path_without_a_model_is_refused_by_the_llama_server() -> None:
         result = _run(root, config, "--model", "/data/none")
     assert result.returncode == 2
     assert "/data/none is no GGUF file and holds none" in result.stderr
+
+
+def test_the_gate_starts_nginx_with_what_is_in_the_image() -> None:
+    with _unpacked("gate") as (root, config):
+        for path in ("run/gate", "dev"):
+            (root / path).mkdir(parents=True, exist_ok=True)
+            os.chown(root / path, 64535, 64535)
+        (root / "dev" / "stdout").touch()  # which a container has from its runtime
+        os.chown(root / "dev" / "stdout", 64535, 64535)
+        result = _run(root, config, "--route", "GET=/v1/models", "--host", "203.0.113.1")
+    assert result.returncode == 1
+    assert "bind() to 203.0.113.1:8000 failed" in result.stderr
+    assert '"nginx ended by itself"' in result.stderr

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from images import builds, debian, pythonimage
+from images import builds, debian, gateimage, pythonimage
 from images.archive import Layer, LayerWriter
 
 if TYPE_CHECKING:
@@ -19,6 +19,10 @@ def _no_downloads(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     layer = LayerWriter().write(tmp_path / "empty.tar")
     monkeypatch.setattr(debian, "base", lambda: debian.Base(layer, "0.0"))
     monkeypatch.setattr(pythonimage, "wheels_layer", lambda *_: layer)
+    (tmp_path / "nginx" / "usr" / "lib").mkdir(parents=True)
+    (tmp_path / "nginx" / "usr" / "sbin").mkdir()
+    (tmp_path / "nginx" / "usr" / "sbin" / "nginx").touch()
+    monkeypatch.setattr(gateimage, "nginx", lambda: tmp_path / "nginx")
 
 
 def _checkout(monkeypatch: pytest.MonkeyPatch, root: Path) -> Path:
@@ -40,7 +44,7 @@ def test_the_tag_says_what_is_in_the_image(monkeypatch: pytest.MonkeyPatch, tmp_
     assert re.fullmatch(r"ai-models:[0-9a-f]{12}", first)
 
 
-@pytest.mark.parametrize("name", ["ai-models", "llama"])
+@pytest.mark.parametrize("name", ["ai-models", "llama", "gate"])
 def test_the_dockerfile_makes_the_same_container(
     name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -61,6 +65,14 @@ def test_our_own_files_lie_where_python_looks(monkeypatch: pytest.MonkeyPatch, t
     assert b"opt/ai-models/room/module.py" in own.path.read_bytes()
     path = next(word for word in image.config["Env"] if word.startswith("PYTHONPATH="))
     assert path.removeprefix("PYTHONPATH=").split(":")[0] == "/opt/ai-models"
+
+
+def test_the_gate_is_found_with_nginx_beside_it(tmp_path: Path) -> None:
+    layers = builds.BUILDS["gate"](tmp_path).layers
+    assert b"usr/bin/nginx" in layers[-2].path.read_bytes()
+    own = layers[-1].path.read_bytes()
+    assert b"opt/programs/gate/__main__.py" in own
+    assert b"Dockerfile" not in own
 
 
 def _last(text: str, instruction: str, read: Callable[[str], Any]) -> Any:

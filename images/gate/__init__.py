@@ -1,0 +1,1 @@
+"""The gate before an inference runtime: nginx, and the program that looks after it."""
