@@ -1,0 +1,62 @@
+"""A running template stays as it was made, until the order changes or somebody asks for an upgrade.
+
+What belongs here: what a template was made from, and taking the old one back. What does not: how one is made
+(``pods``).
+
+A newer controller, gate or setting would render another template, and every running order would be started
+anew. So the template is kept as it was made, on the object that it is for, together with a digest of what the
+order itself says. While that digest is the same, the kept template is applied again, which also repairs what
+somebody else has changed in the object.
+"""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from aiinference.workload import names, paths
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from aiinference.workload.intent import Intent
+
+#: of a Pod template with everything that a plan can say; annotations have 256 KiB together
+_LIMIT = 128 << 10
+
+
+def launch_digest(intent: Intent) -> str:
+    """Return the digest of all that an order or its class may change about a running replica."""
+    said = {
+        "plan": intent.plan.digest,
+        "paths": paths.of(intent.endpoint_type),
+        "keys": intent.keys,
+        "priorityClass": intent.policy.priority_class,
+        "upgrade": intent.order.metadata.annotations.get(names.UPGRADE_ANNOTATION, ""),
+    }
+    text = json.dumps(said, sort_keys=True, separators=(",", ":"))
+    return f"sha256:{sha256(text.encode()).hexdigest()}"
+
+
+def record(intent: Intent, template: Mapping[str, Any]) -> dict[str, str]:
+    """Return what the StatefulSet says about its template."""
+    return {
+        names.PLAN_ANNOTATION: intent.plan.digest,
+        names.LAUNCH_ANNOTATION: launch_digest(intent),
+        names.TEMPLATE_ANNOTATION: json.dumps(template, sort_keys=True, separators=(",", ":")),
+    }
+
+
+def kept(intent: Intent, current: Mapping[str, str] | None) -> dict[str, Any] | None:
+    """Return the template of the present StatefulSet, by its annotations, when it is to stay as it is."""
+    if not current or current.get(names.LAUNCH_ANNOTATION) != launch_digest(intent):
+        return None
+    text = current.get(names.TEMPLATE_ANNOTATION, "")
+    if len(text) > _LIMIT:
+        return None
+    try:
+        template = json.loads(text)
+    except ValueError:
+        return None
+    return template if isinstance(template, dict) and {"metadata", "spec"} <= set(template) else None

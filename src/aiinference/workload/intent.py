@@ -1,0 +1,64 @@
+"""What an order's objects are built from.
+
+What belongs here: the frozen inputs. What does not: where they come from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from aiinference.api.reasons import Authentication
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from aiinference.api.orders import InferenceService
+    from aiinference.classes.policy import EffectivePolicy
+    from aiinference.planner.contract import LaunchPlan
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What every order of this installation has."""
+
+    gate_image: str
+    ingress_class: str | None = None
+    #: namespaces from which metrics are read; () = no PodMonitor, and nobody may
+    monitoring_namespaces: tuple[str, ...] = ()
+    #: whether the cluster knows PodMonitors
+    pod_monitors: bool = False
+    body_limit_bytes: int = 256 << 20
+    #: how long an answer may take to begin, and one piece of it to follow another
+    answer_seconds: int = 3600
+    #: how long a Pod that goes has for the answers that are on their way
+    grace_seconds: int = 120
+    tolerations: tuple[Mapping[str, Any], ...] = ()
+    node_selector: Mapping[str, str] | None = None
+    image_pull_secrets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Intent:
+    """Everything that decides what an order runs as."""
+
+    order: InferenceService
+    policy: EffectivePolicy
+    plan: LaunchPlan
+    #: None for an order without a class
+    endpoint_type: str | None
+    #: the host that is reserved for the order; None when it is not reached from outside
+    host: str | None
+    #: how long a replica may take until it answers, worked out from the model's size
+    startup_seconds: int
+    replicas: int
+
+    @property
+    def name(self) -> str:
+        """Return the name of the order and of everything that belongs to it."""
+        return self.order.metadata.name
+
+    @property
+    def keys(self) -> bool:
+        """Tell whether the API asks for a key."""
+        return self.policy.exposure.authentication == Authentication.TOKEN

@@ -1,0 +1,54 @@
+"""The StatefulSet of an order.
+
+What belongs here: the object around the Pod template. What does not: the template (``pods``, ``frozen``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from aiinference.api.reasons import ModelKind, UpdateStrategy
+from aiinference.workload import frozen, names, pods
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from aiinference.workload.intent import Intent, Settings
+
+#: Recreate too: whoever acts scales to zero before the new template, and then nothing is left to be rolled.
+_STRATEGIES = {
+    UpdateStrategy.ROLLING_UPDATE: "RollingUpdate",
+    UpdateStrategy.RECREATE: "RollingUpdate",
+    UpdateStrategy.ON_DELETE: "OnDelete",
+}
+
+
+def stateful_set(
+    intent: Intent, settings: Settings, current: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """Return the manifest; ``current`` are the annotations of the StatefulSet that runs already."""
+    template = frozen.kept(intent, current) or pods.template(intent, settings)
+    head = names.metadata(intent.order)
+    head["annotations"] = {**_model(intent), **frozen.record(intent, template)}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": head,
+        "spec": {
+            "replicas": intent.replicas,
+            "serviceName": intent.name,
+            # Replicas do not know each other, and a broken one must not hold up the one that replaces it.
+            "podManagementPolicy": "Parallel",
+            "revisionHistoryLimit": 2,
+            "selector": {"matchLabels": names.selector(intent.name)},
+            "updateStrategy": {"type": _STRATEGIES[UpdateStrategy(intent.policy.update_strategy)]},
+            "template": template,
+        },
+    }
+
+
+def _model(intent: Intent) -> dict[str, str]:
+    """Ask ai-models to deliver the model; its files are mounted under the model's name."""
+    reference = intent.order.spec.model.ref
+    cluster = reference.kind == ModelKind.CLUSTER_MODEL
+    return {names.CLUSTER_MODEL_ANNOTATION if cluster else names.MODEL_ANNOTATION: reference.name}
