@@ -13,9 +13,11 @@ _COMMANDS = {
     "inspect": "aictl.inspect:inspect",
     "models": "aictl.commands:models",
     "retry": "aictl.commands:retry",
-    "upload": "aictl.commands:upload",
+    "upload": "aictl.upload:upload",
     "wait": "aictl.commands:wait",
 }
+
+_INTERRUPTED = 130
 
 
 class _Group(click.Group):
@@ -35,6 +37,14 @@ class _Group(click.Group):
         if not isinstance(command, click.Command):
             raise TypeError(f"{target} is no command")
         return command
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command; Ctrl-C is an end of its own."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo("aictl: interrupted", err=True)
+            ctx.exit(_INTERRUPTED)
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})

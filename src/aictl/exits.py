@@ -20,6 +20,7 @@ class Exit(IntEnum):
     IMPOSSIBLE = 3  #: cannot succeed as things are: something has to change first
     DENIED = 4  #: the cluster does not allow it to this user
     TIMED_OUT = 5
+    INTERRUPTED = 130
 
 
 class Failure(click.ClickException):

@@ -1,6 +1,7 @@
 """Following a model until it is Ready or cannot become so.
 
-Only ``get`` on the one model is needed: who may read it may wait for it. So it is asked for, not watched.
+Only ``get`` on the one model is needed: who may read it may wait for it. So it is asked for, not watched, and
+an API server that is away meanwhile is waited for as well.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ async def until(
     """
     deadline = time.monotonic() + within
     while True:
-        model = await get_model(at, kind, name)
+        model = await get_model(at, kind, name, within=max(0.0, deadline - time.monotonic()))
         seen(model)
         if done(model):
             return model

@@ -6,26 +6,19 @@ Everything live goes to standard error; standard output holds the result alone, 
 from __future__ import annotations
 
 import json
+import sys
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    Progress,
-    TaskProgressColumn,
-    TextColumn,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
 
 from modelkit import sizes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+    from rich.progress import Progress
 
 PLAIN_SECONDS = 5.0
 
@@ -36,12 +29,14 @@ class Show:
     def __init__(self, *, quiet: bool = False, as_json: bool = False) -> None:
         self.as_json = as_json
         self._quiet = quiet or as_json
-        self.console = Console(stderr=True, highlight=False, soft_wrap=True)
+        self._moving: Progress | None = None
 
     def note(self, text: str) -> None:
-        """Say something on the way."""
-        if not self._quiet:
-            self.console.print(text, markup=False)
+        """Say something on the way; above a bar that moves."""
+        if self._moving:
+            self._moving.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        elif not self._quiet:
+            click.echo(text, err=True)
 
     def result(self, text: str, document: Any) -> None:
         """Say the end: text for people, one JSON document with ``--json``."""
@@ -52,23 +47,40 @@ class Show:
         """Show bytes moving while the block runs; the given call takes how many are done."""
         if self._quiet:
             yield lambda _done: None
-        elif self.console.is_terminal:
-            with self._rich() as progress:
-                task = progress.add_task(name, total=total)
-                yield lambda done: progress.update(task, completed=done)
+        elif sys.stderr.isatty():
+            with _bar() as moving:
+                self._moving = moving
+                task = moving.add_task(name, total=total)
+                try:
+                    yield lambda done: moving.update(task, completed=done)
+                finally:
+                    self._moving = None
         else:
             yield _Lines(self, name, total)
 
-    def _rich(self) -> Progress:
-        return Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            TaskProgressColumn(),
-            DownloadColumn(binary_units=True),
-            TransferSpeedColumn(),
-            TimeRemainingColumn(),
-            console=self.console,
-        )
+
+def _bar() -> Progress:
+    """Return a bar; what draws it takes long to load, and pipes have none."""
+    from rich.console import Console  # noqa: PLC0415
+    from rich.progress import (  # noqa: PLC0415
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        DownloadColumn(binary_units=True),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+    )
 
 
 class _Lines:

@@ -21,7 +21,7 @@ from aictl.sending import Broken, Complete, Sender
 from aictl.tunnel import Detour, Service, open_tunnel, ready_pod
 from aimodels.api.model import API_VERSION
 from aimodels.api.reasons import Phase
-from kubekit.errors import AlreadyExists, Forbidden, Invalid, KubeError
+from kubekit.errors import AlreadyExists, Forbidden, Invalid, KubeError, NotFound
 from kubekit.resources import Secret
 
 if TYPE_CHECKING:
@@ -57,8 +57,8 @@ async def create(at: Session, kind: type[AnyModel], name: str) -> bool:
     }
     title = shown(kind, name, at.namespace)
     try:
-        await at.client.create(manifest)
-    except AlreadyExists:
+        await at.answer(lambda: at.client.create(manifest))
+    except AlreadyExists:  # perhaps by ourselves, when the first answer got lost
         return False
     except Invalid as error:
         raise Failure(f"{title} cannot be created", error.message, code=Exit.USAGE) from error
@@ -94,7 +94,14 @@ async def link(at: Session, kind: type[AnyModel], model: AnyModel, namespace: st
     """Read the Secret of the upload; who may, is a matter of the Role made for it."""
     secret_name = model.status.upload.secret_name if model.status and model.status.upload else ""
     try:
-        secret = await at.client.get(Secret, secret_name, namespace)
+        secret = await at.answer(lambda: at.client.get(Secret, secret_name, namespace))
+    except NotFound as error:
+        raise Failure(
+            f"The upload session of {shown(kind, model.metadata.name, namespace)} has just ended",
+            f"Secret {namespace}/{secret_name} is gone",
+            "Run the same command again",
+            detail=str(error),
+        ) from error
     except Forbidden as error:
         reader = secret_name.replace("-upload-", "-upload-reader-", 1)
         raise Failure(
@@ -150,7 +157,7 @@ async def _through_the_api(
     namespace = ((parts.hostname or "").split(".")[1:2] or [at.namespace])[0]
     service = Service(namespace, GATEWAY, parts.port or 443)
     try:
-        await ready_pod(at, service)
+        await at.answer(lambda: ready_pod(at, service))
     except KubeError as error:
         raise refusal(error, "The upload gateway cannot be reached") from error
     async with open_tunnel(at, service, failed) as door:

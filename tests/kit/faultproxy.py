@@ -2,8 +2,8 @@
 
 It speaks plain HTTP to the test and the kubeconfig's TLS and credentials to the server, so that
 `proxy.client()` sees a real cluster through it. Faults: an answer of its own (410, 429, 5xx), a rewritten
-query, a request held back until it is released; for running watches: nothing is passed on any more, the
-connection is cut, a line is added.
+query, a request held back until it is released, an answer that gets lost; for running watches: nothing is
+passed on any more, the connection is cut, a line is added.
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ class Rule:
     headers: dict[str, str] = field(default_factory=dict)
     rewrite: dict[str, str] = field(default_factory=dict)
     gate: asyncio.Event | None = None
+    is_lost: bool = False
     met: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -134,6 +135,10 @@ class FaultProxy:
         """Change the query of the next matching requests before the server sees it."""
         return self._rule(Rule(when, times, rewrite=query))
 
+    def lose(self, when: Callable[[Request], bool], *, times: int = 1) -> Rule:
+        """Let the server execute the next matching requests, and break the connection without an answer."""
+        return self._rule(Rule(when, times, is_lost=True))
+
     def hold(self, when: Callable[[Request], bool], *, times: int = 1) -> Rule:
         """Keep the next matching requests back until `release`; `rule.met` tells that one has come."""
         return self._rule(Rule(when, times, gate=asyncio.Event()))
@@ -188,11 +193,18 @@ class FaultProxy:
                 if rule.status:
                     body = {"kind": "Status", "code": rule.status, "reason": "", "message": "by the proxy"}
                     return web.json_response(body, status=rule.status, headers=rule.headers)
+                if rule.is_lost:
+                    return await self._lose(request, query)
         return await self._forward(request, query, watch=seen.is_watch)
 
-    async def _forward(
-        self, request: web.Request, query: dict[str, str], *, watch: bool
-    ) -> web.StreamResponse:
+    async def _lose(self, request: web.Request, query: dict[str, str]) -> web.StreamResponse:
+        answer = await self._send(request, query)
+        await answer.aclose()
+        if request.transport is not None:
+            request.transport.abort()
+        return web.Response()
+
+    async def _send(self, request: web.Request, query: dict[str, str]) -> httpx2.Response:
         kept = {
             name: value
             for name, value in request.headers.items()
@@ -201,7 +213,12 @@ class FaultProxy:
         upstream = self._upstream.build_request(
             request.method, request.path, params=query, content=await request.read(), headers=kept
         )
-        answer = await self._upstream.send(upstream, stream=True)
+        return await self._upstream.send(upstream, stream=True)
+
+    async def _forward(
+        self, request: web.Request, query: dict[str, str], *, watch: bool
+    ) -> web.StreamResponse:
+        answer = await self._send(request, query)
         try:
             response = web.StreamResponse(
                 status=answer.status_code,

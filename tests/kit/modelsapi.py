@@ -1,8 +1,7 @@
-"""The models' API on a real API server: its CRDs, users with few rights, and a catalogue played by a test."""
+"""The models' API on a real API server: its CRDs, users with few rights, and statuses to be shown."""
 
 from __future__ import annotations
 
-import base64
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -22,7 +21,13 @@ if TYPE_CHECKING:
 
     from aimodels.api.model import AnyModel
 
-_BINDING = custom("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings")
+#: what users of a namespace may do with its models
+MODEL_RIGHTS = {
+    "apiGroups": ["ai.deckhouse.io"],
+    "resources": ["models"],
+    "verbs": ["get", "list", "create", "patch"],
+}
+ROLE_BINDING = custom("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings")
 
 
 @resource(
@@ -32,9 +37,9 @@ class _Definition(Resource, frozen=True, kw_only=True):
     status: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-async def install_definitions(client: Client) -> None:
+async def install_definitions(client: Client, chart: Path = CHART) -> None:
     """Apply the chart's CRDs and wait until their objects can be written."""
-    for file in sorted((CHART / "templates/crds").glob("*.yaml")):
+    for file in sorted((chart / "templates/crds").glob("*.yaml")):
         manifest = yaml.safe_load(file.read_text())
         name = manifest["metadata"]["name"]
         await client.patch(
@@ -72,7 +77,7 @@ async def user(
                 "roleRef": reference,
                 "subjects": subjects,
             },
-            kind=_BINDING,
+            kind=ROLE_BINDING,
         )
         path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
         request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
@@ -90,33 +95,15 @@ def _write_config(kubeconfig: Path, namespace: str, name: str, token: str, into:
     return target
 
 
-class Catalogue:
-    """Writes into a model's status what the controllers would."""
+class StoredStatus:
+    """The status of a model as the API server holds it, to see how it is shown; no controller runs."""
 
     def __init__(self, client: Client, kind: type[AnyModel], name: str, namespace: str | None) -> None:
         self._client, self._kind, self._name, self._namespace = client, kind, name, namespace
 
-    async def appeared(self) -> AnyModel:
-        """Wait until the model exists and return it."""
-        find = partial(self._client.find, self._kind, self._name, self._namespace)
-        found = await eventually(find)
-        assert found
-        return found
-
-    async def issue_upload(self, secret: str, namespace: str, **values: str) -> None:
-        """Make the upload's Secret and tell its name."""
-        data = {
-            key.replace("_", "."): base64.b64encode(value.encode()).decode() for key, value in values.items()
-        }
-        metadata = {"name": secret, "namespace": namespace}
-        await self._client.create({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data})
-        await self.tell(
-            "WaitForUpload", "WaitingForUserUpload", "Upload the file.", upload={"secretName": secret}
-        )
-
-    async def tell(self, phase: str, reason: str, message: str, **status: Any) -> None:
+    async def write(self, phase: str, reason: str, message: str = "", **status: Any) -> None:
         """Set phase, the condition Ready, and whatever else is given; None removes a field."""
-        model = await self.appeared()
+        model = await self._client.get(self._kind, self._name, self._namespace)
         condition = {
             "type": "Ready",
             "status": "True" if phase == "Ready" else "False",

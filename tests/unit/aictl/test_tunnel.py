@@ -77,7 +77,7 @@ async def _session(cluster: Cluster) -> AsyncIterator[Session]:
     config = KubeConfig.from_one(cluster=config_models.Cluster(server=address), user=USER).get()
     assert config
     async with Client(config) as client:
-        yield Session(client, config, "default")
+        yield Session(client, config, "default", print)
     await server.close()
 
 
