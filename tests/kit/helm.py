@@ -68,8 +68,8 @@ def _render(values: str, chart: Path, api_versions: tuple[str, ...]) -> tuple[Ma
         file.write(values)
         file.flush()
         served = [word for version in api_versions for word in ("--api-versions", version)]
-        where = ("-n", NAMESPACE, "--kube-version", OLDEST)
-        text = helm("template", "ai-models", str(chart), *where, "-f", file.name, *served)
+        where = ("-n", f"d8-{chart.name}", "--kube-version", OLDEST)
+        text = helm("template", chart.name, str(chart), *where, "-f", file.name, *served)
     return tuple(one for one in yaml.load_all(text, Loader=yaml.CSafeLoader) if one)
 
 

@@ -45,7 +45,7 @@ async def a_class(client: Client, **spec: Any) -> Spec:
     return found
 
 
-async def an_order(client: Client, model: Spec, name: str = "tried", **spec: Any) -> Spec:
+async def an_order(client: Client, model: Spec, /, name: str = "tried", **spec: Any) -> Spec:
     made = await client.create(order(name, "default", model, **spec), dry_run=True)
     found: Spec = made["spec"]
     return found
@@ -190,7 +190,7 @@ async def test_words_and_texts_outside_their_bounds_are_refused(client: Client, 
 
 # ---- unknown fields ----
 
-RUNTIME = {"runtime": {"image": "x", "args": ["--yes"]}}
+RUNTIME: Spec = {"runtime": {"image": "x", "args": ["--yes"]}}
 
 
 async def test_a_runtime_block_is_refused_when_fields_are_validated(client: Client) -> None:
