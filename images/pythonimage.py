@@ -36,6 +36,18 @@ def wheels_layer(base: Base, lock: Path) -> Layer:
             return _folder_layer(folder, WHEELS_DIR, base, path)
 
 
+def wheels_folder(name: str, lock: Path) -> Path:
+    """Return a folder, kept in the cache, with the locked wheels for the Python that runs this."""
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+    path = cache.folder("images") / f"{name}-{cache.key((FORMAT, python, platform.machine()), [lock])}"
+    with cache.locked(path):
+        if not path.exists():
+            with tempfile.TemporaryDirectory(dir=path.parent) as work:
+                _install(lock, python, Path(work) / "wheels")
+                (Path(work) / "wheels").rename(path)
+    return path
+
+
 def own_layer(source: Path, target: str, base: Base, path: Path) -> Layer:
     """Write the layer of our own files, a folder or a single one, which changes all the time."""
     with tempfile.TemporaryDirectory(dir=path.parent) as work:
