@@ -8,10 +8,13 @@ from aiinference.api.reasons import OrderReason as Reason
 from kubekit.vocabulary import Meaning
 
 CLASS_PHASES: dict[ClassPhase, Meaning] = {
-    ClassPhase.PENDING: Meaning("The class is new and has not been looked at."),
+    ClassPhase.PENDING: Meaning(
+        "The class is new, or something that it names does not exist.", "See the reason."
+    ),
     ClassPhase.READY: Meaning("Orders may use the class."),
     ClassPhase.FAILED: Meaning(
-        "Orders under the class wait with ClassNotReady; those that run are left alone.", "See the reason."
+        "The class contradicts itself. Its orders wait with ClassNotReady; those that run are left alone.",
+        "See the reason.",
     ),
 }
 

@@ -1,0 +1,108 @@
+"""``python -m aiinference.processes.controller`` with exactly the rights that the chart gives it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import aiohttp
+
+from kubekit.client import Client, connect
+from kubekit.resources import CLUSTER_ROLE, custom
+from tests.kit import helm
+from tests.kit.dmcr import free_port
+from tests.kit.eventually import eventually
+from tests.kit.inferenceapi import CHART
+from tests.kit.modelsapi import user
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+NAME = "ai-inference-controller"
+_BINDING = custom(
+    "rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False
+)
+_GROUP = "rbac.authorization.k8s.io"
+
+
+class Controller:
+    """The process, started and ended by a test."""
+
+    def __init__(self, kubeconfig: Path, namespace: str, log: Path) -> None:
+        self.port = free_port()
+        self.log = log
+        self._environ = {
+            **os.environ,
+            "KUBECONFIG": str(kubeconfig),
+            "AI_INFERENCE_NAMESPACE": namespace,
+            "AI_INFERENCE_HEALTH_PORT": str(self.port),
+        }
+        self.process: asyncio.subprocess.Process | None = None
+
+    async def start(self) -> None:
+        """Start it and wait until it knows what there is."""
+        with self.log.open("ab") as log:
+            self.process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "aiinference.processes.controller",
+                env=self._environ,
+                stderr=log,
+                stdout=log,
+            )
+        await eventually(self._ready)
+
+    async def _ready(self) -> bool:
+        assert self.process is not None
+        if self.process.returncode is not None:
+            raise RuntimeError(self.log.read_text())
+        async with aiohttp.ClientSession() as session:
+            try:
+                async with session.get(f"http://localhost:{self.port}/readyz") as answer:
+                    return answer.status == 200
+            except aiohttp.ClientError:
+                return False
+
+    async def end(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """End it and return its exit status."""
+        assert self.process is not None
+        self.process.send_signal(number)
+        return await self.process.wait()
+
+
+@asynccontextmanager
+async def entitled(kubeconfig: Path, namespace: str, folder: Path) -> AsyncIterator[Path]:
+    """Give a kubeconfig of an account that may do what the chart lets the controller do."""
+    rendered = helm.render(chart=CHART)
+    own = helm.one(rendered, "Role", NAME)["rules"]
+    mine = await user(kubeconfig, namespace, NAME, own, folder)
+    everywhere = [
+        rule
+        for name in ("d8:ai-inference:controller", "d8:ai-inference:controller:catalog")
+        for rule in helm.one(rendered, "ClusterRole", name)["rules"]
+    ]
+    role = f"{namespace}:controller"
+    async with connect(kubeconfig) as client:
+        await _entitle(client, role, namespace, everywhere)
+        try:
+            yield mine
+        finally:
+            for kind in (_BINDING, CLUSTER_ROLE):
+                await client.request("DELETE", kind.path(name=role))
+
+
+async def _entitle(client: Client, role: str, namespace: str, rules: list[helm.Manifest]) -> None:
+    metadata = {"name": role}
+    api = f"{_GROUP}/v1"
+    await client.create(
+        {"apiVersion": api, "kind": "ClusterRole", "metadata": metadata, "rules": rules}, kind=CLUSTER_ROLE
+    )
+    subject = {"kind": "ServiceAccount", "name": NAME, "namespace": namespace}
+    reference = {"apiGroup": _GROUP, "kind": "ClusterRole", "name": role}
+    binding = {"apiVersion": api, "kind": "ClusterRoleBinding", "metadata": metadata}
+    await client.create(binding | {"roleRef": reference, "subjects": [subject]}, kind=_BINDING)
