@@ -94,6 +94,7 @@ class ContainerStateTerminated(msgspec.Struct, frozen=True, kw_only=True, rename
     exit_code: int = 0
     reason: str = ""
     message: str = ""
+    started_at: datetime | None = None
     finished_at: datetime | None = None
 
 
