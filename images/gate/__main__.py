@@ -27,6 +27,7 @@ def main(arguments: list[str] | None = None) -> int:
         drain_port=options.drain_port,
         drain_path=options.drain_path,
         settle_seconds=options.settle_seconds,
+        resume_seconds=options.resume_seconds,
     )
     return asyncio.run(_run(settings, duties))
 
@@ -77,6 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--answer-seconds", type=int, default=Settings.answer_seconds)
     add("--key-seconds", type=float, default=1.0, help="how often the Secret is looked at")
     add("--settle-seconds", type=float, default=5.0, help="how long a drain still takes connections")
+    add("--resume-seconds", type=float, default=30.0, help="how long after a drain the gate opens again")
     return parser
 
 

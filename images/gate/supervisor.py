@@ -5,7 +5,8 @@ What belongs here: processes, signals, the folder they share. What does not: wha
 A Pod that is deleted ends its runtime first and the gate after it, which would cut every answer that is on
 its way. So the runtime's preStop hook asks the gate to drain and waits for its answer: new connections are
 taken for a moment, until everybody knows that the Pod is going, then none, and the answer comes when the last
-request is over.
+request is over. The hook also runs when a runtime alone is ended, because it is stuck: no signal to the gate
+follows then, and it opens again.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ class Duties:
     drain_path: str | None
     #: how long connections are still taken after a drain began
     settle_seconds: float
+    #: how long after a drain the gate opens again, when it was not ended
+    resume_seconds: float
 
 
 def say(level: str, message: str, **more: object) -> None:
@@ -59,7 +62,8 @@ class Supervisor:
         self._duties = duties
         self._folder = Path(settings.directory)
         self._stop = asyncio.Event()
-        self._ended = asyncio.Event()
+        self._drain = asyncio.Event()
+        self._drained = asyncio.Event()
         self._told = ""
 
     async def run(self) -> int:
@@ -71,35 +75,46 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
+        looking = asyncio.create_task(self._keep_looking())
         listener = await self._listen()
-        nginx = await asyncio.create_subprocess_exec(*self._command())
         try:
-            return await self._watch(nginx)
+            while (code := await self._serve()) is None:
+                say("info", "open again")
+            return code
         finally:
-            self._ended.set()
+            looking.cancel()
             if listener:
                 listener.close()
                 await listener.wait_closed()
+
+    async def _serve(self) -> int | None:
+        """Run nginx until it ends or has to; None when it is to be started again."""
+        self._drain.clear()
+        self._drained = asyncio.Event()
+        nginx = await asyncio.create_subprocess_exec(*self._command())
+        ended = asyncio.create_task(nginx.wait())
+        told = [asyncio.create_task(event.wait()) for event in (self._stop, self._drain)]
+        await asyncio.wait([ended, *told], return_when=asyncio.FIRST_COMPLETED)
+        for task in told:
+            task.cancel()
+        if ended.done():
+            say("error", "nginx ended by itself", code=ended.result())
+            return ended.result() or 1
+        nginx.send_signal(signal.SIGQUIT)
+        await ended
+        say("info", "every request is over")
+        self._drained.set()
+        return 0 if await self._stopped_within(self._duties.resume_seconds) else None
+
+    async def _stopped_within(self, seconds: float) -> bool:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._stop.wait(), seconds)
+        return self._stop.is_set()
 
     def _command(self) -> list[str]:
         words = ["nginx", "-e", "stderr", "-p", str(self._folder), "-c", str(self._folder / _CONFIG)]
         # Started by root, nginx would work as another user, who may not look at the keys.
         return words if os.geteuid() else [*words, "-g", "user root;"]
-
-    async def _watch(self, nginx: asyncio.subprocess.Process) -> int:
-        ended = asyncio.create_task(nginx.wait())
-        looking = asyncio.create_task(self._keep_looking())
-        stop = asyncio.create_task(self._stop.wait())
-        await asyncio.wait({ended, stop}, return_when=asyncio.FIRST_COMPLETED)
-        if not ended.done():
-            nginx.send_signal(signal.SIGQUIT)
-            await ended
-            say("info", "every request is over")
-        elif not self._stop.is_set():
-            say("error", "nginx ended by itself", code=ended.result())
-        for task in (looking, stop):
-            task.cancel()
-        return 0 if self._stop.is_set() else (ended.result() or 1)
 
     async def _keep_looking(self) -> None:
         while self._duties.secret:
@@ -134,7 +149,7 @@ class Supervisor:
                 head = await reader.readuntil(b"\r\n\r\n")
             wanted = f"GET {self._duties.drain_path} ".encode()
             if hmac.compare_digest(head[: len(wanted)], wanted):
-                await self._drain()
+                await self._finish()
                 status = b"200 OK"
             else:
                 status = b"404 Not Found"
@@ -142,9 +157,9 @@ class Supervisor:
             await writer.drain()
         writer.close()
 
-    async def _drain(self) -> None:
+    async def _finish(self) -> None:
         say("info", "draining")
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._stop.wait(), self._duties.settle_seconds)
-        self._stop.set()
-        await self._ended.wait()
+        await self._stopped_within(self._duties.settle_seconds)
+        drained = self._drained
+        self._drain.set()
+        await drained.wait()

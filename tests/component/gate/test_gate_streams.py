@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 import pytest_asyncio
 
+from tests.kit.eventually import eventually
 from tests.kit.inferencegate import KEY, RunningGate
 from tests.kit.rawhttp import Backend, Exchange, Wire, ask, request
 
@@ -177,7 +178,24 @@ async def test_answers_on_their_way_are_finished_before_the_gate_ends(
             assert b"data: 2" in await wire.until(b"0\r\n\r\n")
             exchange.writer.close()
         await hook
+        assert gate.process.returncode is None or how == "signal"
+        if how == "hook":
+            gate.process.send_signal(signal.SIGTERM)
         assert await gate.process.wait() == 0
+
+
+async def test_a_gate_that_is_not_ended_after_a_drain_opens_again(backend: Backend, tmp_path: Path) -> None:
+    async with RunningGate(tmp_path, backend.port, *DRAIN, "--resume-seconds", "0") as gate:
+        for _ in range(2):
+            await _end(gate, "hook")
+
+            async def alive() -> bool:
+                try:
+                    return (await ask(gate.port, "GET", "/gate/alive")).status == 200
+                except (OSError, asyncio.IncompleteReadError):
+                    return False
+
+            await eventually(alive)
 
 
 async def _end(gate: RunningGate, how: str) -> None:
