@@ -1,6 +1,7 @@
 """The memory that bytes pass through: one budget for the whole process.
 
-What belongs here: taking and giving back buffers. What does not: what is in them.
+What belongs here: taking and giving back buffers. What does not: what is in them, and whose turn it is
+(``shares``).
 
 Buffers are reused, since a new one costs as much time (page faults) as hashing its bytes. They are pages of
 their own, so that a store may hand them to the disk as they are. Whoever finds the budget spent waits, and by
@@ -11,72 +12,105 @@ from __future__ import annotations
 
 import asyncio
 import mmap
-from collections import deque
+from typing import TYPE_CHECKING
 
+from aimodels.dmcr.shares import Lease, Shares, Waiter
 from opskit import memory
+
+if TYPE_CHECKING:
+    from aimodels.dmcr.shares import Filler
 
 MIB = 1 << 20
 #: smaller buffers are not worth keeping
 _KEPT_FROM = MIB
 _SHARE_OF_LIMIT = 4
 _MOST = 512 * MIB
+#: while somebody waits it is looked so often whether somebody else is too slow
+_LOOK_EVERY = 1.0
 
 
 class Buffers:
-    """Lends buffers, first come first served, up to ``budget`` bytes, those kept for reuse included."""
+    """Lends buffers up to ``budget`` bytes, those kept for reuse included."""
 
     def __init__(self, budget: int) -> None:
         self.budget = budget
-        self._lent = 0
+        self._shares = Shares(budget)
         self._kept = 0
         self._free: dict[int, list[memoryview]] = {}
-        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._leases: dict[int, Lease] = {}
+        self._waiting: list[Waiter] = []
+        self._looking: asyncio.TimerHandle | None = None
 
     @property
     def lent(self) -> int:
         """Return the bytes that are out."""
-        return self._lent
+        return self._shares.lent
 
-    async def take(self, size: int) -> memoryview:
-        """Return a buffer of exactly that size; its contents are arbitrary."""
-        if self._waiting or not self._fits(size):
-            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append((size, turn))
-            try:
-                await turn
-            except asyncio.CancelledError:
-                if turn.done() and not turn.cancelled():
-                    self._lent -= size
-                self._admit()
-                raise
+    @property
+    def contended(self) -> bool:
+        """Tell whether somebody waits."""
+        return bool(self._waiting)
+
+    async def take(self, size: int, filler: Filler | None = None) -> memoryview:
+        """Return a buffer of exactly that size; its contents are arbitrary.
+
+        A ``filler`` may be asked to give it back before it is full, until it was told to be ``filled``.
+        """
+        if self._waiting or not self._shares.fits(size):
+            lease = await self._turn(size, filler)
         else:
-            self._lent += size
-        return self._reused(size) or _pages(size)
+            lease = self._shares.lend(size, filler, _now())
+        buffer = self._reused(size) or _pages(size)
+        self._leases[id(buffer)] = lease
+        return buffer
+
+    def filled(self, filler: Filler) -> None:
+        """Note that the filler has filled its buffer, which moves on."""
+        self._shares.filled(filler, _now())
 
     def give(self, buffer: memoryview) -> None:
         """Take a buffer back; nobody may look at it any more."""
         size = len(buffer)
-        self._lent -= size
+        self._shares.back(self._leases.pop(id(buffer)))
         if size >= _KEPT_FROM and not self._waiting:
             self._free.setdefault(size, []).append(buffer)
             self._kept += size
         self._admit()
 
-    def _fits(self, size: int) -> bool:
-        """A buffer larger than the budget is lent alone."""
-        return self._lent == 0 or self._lent + size <= self.budget
+    async def _turn(self, size: int, filler: Filler | None) -> Lease:
+        """Wait; whoever gives up leaves nothing behind."""
+        turn: asyncio.Future[Lease] = asyncio.get_running_loop().create_future()
+        self._waiting.append(Waiter(size, filler, turn))
+        self._admit()
+        self._look_later()
+        try:
+            return await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self._shares.back(turn.result())
+            self._admit()
+            raise
 
     def _admit(self) -> None:
-        while self._waiting:
-            size, turn = self._waiting[0]
-            if turn.done():
-                self._waiting.popleft()
-                continue
-            if not self._fits(size):
-                break
-            self._waiting.popleft()
-            self._lent += size
-            turn.set_result(None)
+        """Lend what there is to those whose turn it is; those that gave up are forgotten."""
+        self._waiting = [waiter for waiter in self._waiting if not waiter.turn.done()]
+        now = _now()
+        while (first := self._shares.first(self._waiting, now)) is not None and self._shares.fits(first.size):
+            self._waiting.remove(first)
+            first.turn.set_result(self._shares.lend(first.size, first.filler, now))
+
+    def _look_later(self) -> None:
+        if self._looking is None:
+            self._looking = asyncio.get_running_loop().call_later(_LOOK_EVERY, self._look)
+
+    def _look(self) -> None:
+        """Ask buffers back from those that are too slow, as much as others wait for."""
+        self._looking = None
+        self._admit()
+        if self._waiting:
+            wanted = sum(waiter.size for waiter in self._waiting)
+            self._shares.reclaim(wanted + self._shares.lent - self.budget, _now())
+            self._look_later()
 
     def _reused(self, size: int) -> memoryview | None:
         kept = self._free.get(size)
@@ -84,12 +118,16 @@ class Buffers:
         if buffer is not None:
             self._kept -= size
         for other in list(self._free):
-            while self._lent + self._kept > self.budget and self._free[other]:
+            while self.lent + self._kept > self.budget and self._free[other]:
                 self._free[other].pop()
                 self._kept -= other
             if not self._free[other]:
                 del self._free[other]
         return buffer
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def _pages(size: int) -> memoryview:

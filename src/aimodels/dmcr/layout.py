@@ -16,8 +16,11 @@ from typing import Literal, TypeVar
 import msgspec
 
 OWNER_KEY = "owner.json"
-#: a record is refused above this size: it is read whole for every change
-RECORD_LIMIT = 16 << 20
+#: a record is refused above this size: it is read and written whole for every change, at the expense of all
+RECORD_LIMIT = 4 << 20
+#: above so many entries, or bytes of a body, coding takes longer than a message of an upload may wait
+_HEAVY_ENTRIES = 500
+_HEAVY_BYTES = 16 << 10
 _GZIP = 31  # zlib's window bits for a gzip header
 
 
@@ -191,6 +194,15 @@ def encode(value: Versioned) -> bytes:
         raise TooLarge(value.name)
     packer = zlib.compressobj(level=1, wbits=_GZIP)
     return packer.compress(body) + packer.flush()
+
+
+def is_heavy(value: Versioned | bytes) -> bool:
+    """Tell whether coding this should not be done in the event loop."""
+    if isinstance(value, bytes):
+        return len(value) > _HEAVY_BYTES
+    if isinstance(value, Record):
+        return len(value.tags) + len(value.manifests) + len(value.pending) > _HEAVY_ENTRIES
+    return isinstance(value, Pointer) and len(value.repos) > _HEAVY_ENTRIES
 
 
 def decode(body: bytes, kind: type[T]) -> T:

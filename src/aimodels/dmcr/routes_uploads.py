@@ -189,6 +189,7 @@ class UploadRoutes:
         ingest = Ingest(
             self._registry.engine,
             upload,
+            account=request.principal.transfer or "",
             algorithm=algorithm,
             expected=request.length if "transfer-encoding" not in request.headers else None,
             journaled=lambda at: self._registry.meter.journaled(request.principal, upload.sid, at),
@@ -199,7 +200,7 @@ class UploadRoutes:
             try:
                 await self._pour(request, ingest, turn)
             except (Cut, TimeoutError):
-                await ingest.settle()
+                await ingest.settle(cut=True)
                 raise
             await end(ingest)
         except TimeoutError:

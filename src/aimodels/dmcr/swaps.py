@@ -9,6 +9,7 @@ What belongs here: load, NEW and SWAP, and what a time-out on them means. What d
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -73,7 +74,11 @@ class Swaps:
         except NoSuchKey:
             return None
         try:
-            return Held(layout.decode(stored.body, kind), stored.etag)
+            if layout.is_heavy(stored.body):
+                value = await asyncio.to_thread(layout.decode, stored.body, kind)
+            else:
+                value = layout.decode(stored.body, kind)
+            return Held(value, stored.etag)
         except msgspec.DecodeError as error:
             raise Undecodable(f"{key}: {error}") from error
 
@@ -87,7 +92,9 @@ class Swaps:
 
     async def _write(self, key: str, expected: str | None, value: T) -> Held[T]:
         value = msgspec.structs.replace(value, rev=self.fresh())
-        body = layout.encode(value)
+        body = (
+            await asyncio.to_thread(layout.encode, value) if layout.is_heavy(value) else layout.encode(value)
+        )
         doubt = False
         for attempt in range(1, TRIES + 1):
             try:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from msgspec.structs import replace
@@ -17,6 +19,9 @@ from aimodels.dmcr.swaps import Swaps, Undecodable
 from objectstore.memory import MemoryStore
 from opskit import settings
 from opskit.clock import ManualClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 NAME = "models/team/tiny"
 
@@ -93,6 +98,28 @@ async def test_a_record_that_would_grow_too_large_is_refused_alone(
     assert isinstance(results[0], RegistryProblem)
     assert results[0].status == 413
     assert (await repositories.find(NAME)).tags == {"new": "sha256:x"}
+
+
+@pytest.mark.parametrize("tags", [1, 10_000])
+async def test_large_records_are_coded_beside_the_event_loop(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, tags: int
+) -> None:
+    threads = set[threading.Thread]()
+
+    def noted(call: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapped(*args: Any) -> Any:
+            threads.add(threading.current_thread())
+            return call(*args)
+
+        return wrapped
+
+    monkeypatch.setattr(layout, "encode", noted(layout.encode))
+    monkeypatch.setattr(layout, "decode", noted(layout.decode))
+    whole = {f"t{number}": f"sha256:{number:064x}" for number in range(tags)}
+    record = Record(name=NAME, life="l", owner="ours", state="open", tags=whole)
+    await Swaps(store, ManualClock()).new(layout.record_key(NAME), record)
+    assert (await Repositories(Swaps(store, ManualClock()), "ours").find(NAME)).tags == whole
+    assert (threading.main_thread() in threads) is (tags == 1)
 
 
 async def test_a_record_that_cannot_be_read_is_no_record_and_not_absent(
