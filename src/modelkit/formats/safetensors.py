@@ -26,8 +26,9 @@ INDEX_LIMIT = 32 << 20
 #: an index takes much more memory decoded: so many of its names are read
 INDEX_NAMES = 1 << 20
 TENSOR_LIMIT = 4 << 20
-#: a header is decoded in pieces of about this size
-PIECE = 1 << 20
+#: a header is read in windows, and decoded in pieces that a processor's cache holds
+WINDOW = 1 << 20
+PIECE = 128 << 10
 #: a single description longer than this is no tensor's
 _LARGEST_ENTRY = 4 << 20
 #: tensors out of the order of their data are put in order up to this many
@@ -73,8 +74,10 @@ class _Entry(msgspec.Struct, gc=False):
     data_offsets: tuple[int, int] | None = None
 
 
-#: name, type, shape, number of elements, bytes; a plain tuple, since checkpoints have a hundred thousand
-Tensor = tuple[str, str, tuple[int, ...], int, int]
+#: type and shape of a tensor
+Form = tuple[str, tuple[int, ...]]
+#: the names of tensors by their form, which is what many of them share: checkpoints have a hundred thousand
+Batch = dict[Form, list[str]]
 
 
 class _Index(msgspec.Struct, frozen=True):
@@ -101,8 +104,8 @@ def read_index(data: bytes, where: str) -> dict[str, str]:
         raise Damaged(where, f"no index of a sharded checkpoint: {error}") from error
 
 
-def tensors(reader: RangeReader, where: str) -> Iterator[Tensor]:
-    """Yield the tensors of a file; the layout as a whole is judged after the last one.
+def tensors(reader: RangeReader, where: str) -> Iterator[Batch]:
+    """Yield the tensors of a file, some at a time; the layout as a whole is judged after the last ones.
 
     Raises:
         NotAModel: the file is no Safetensors file or is damaged; the text says where.
@@ -110,19 +113,39 @@ def tensors(reader: RangeReader, where: str) -> Iterator[Tensor]:
     length = _header_length(reader, where)
     layout = _Layout(where, reader.size - _LENGTH.size - length)
     for entries in _pieces(reader, where, length):
-        for name, entry in entries.items():
-            dtype, shape, offsets = entry.dtype, entry.shape, entry.data_offsets
-            if dtype is None and name == METADATA:
-                continue
-            bits = TYPES.get(dtype or "")
-            if bits is None or offsets is None or len(shape) > _DIMENSIONS:
-                raise _wrong(where, name, entry)
-            elements, size = prod(shape), offsets[1] - offsets[0]
-            if size * 8 != elements * bits or min(shape, default=0) < 0:
-                raise _wrong(where, name, entry)
-            layout.add(name, *offsets)
-            yield name, dtype or "", shape, elements, size
+        yield _grouped(entries, layout, where)
     layout.close()
+
+
+def _grouped(entries: dict[str, _Entry], layout: _Layout, where: str) -> Batch:
+    """Return the names by form, each description judged: once for its form, and by its place."""
+    found: Batch = {}
+    groups: dict[tuple[str | None, tuple[int, ...]], tuple[int, list[str]]] = {}
+    for name, entry in entries.items():
+        form, offsets = (entry.dtype, entry.shape), entry.data_offsets
+        group = groups.get(form)
+        if group is None:
+            if entry.dtype is None and name == METADATA:
+                continue
+            size = byte_size(entry.dtype, entry.shape)
+            if size is None or entry.dtype is None:
+                raise _wrong(where, name, entry)
+            group = groups[form] = size, found.setdefault((entry.dtype, entry.shape), [])
+        size, names = group
+        if offsets is None or offsets[1] - offsets[0] != size:
+            raise _wrong(where, name, entry)
+        layout.add(name, offsets)
+        names.append(name)
+    return found
+
+
+def byte_size(dtype: str | None, shape: tuple[int, ...]) -> int | None:
+    """Return how many bytes a tensor takes; nothing when there can be no such tensor."""
+    bits = TYPES.get(dtype or "")
+    if bits is None or len(shape) > _DIMENSIONS or min(shape, default=0) < 0:
+        return None
+    size, rest = divmod(prod(shape) * bits, 8)
+    return None if rest else size
 
 
 def _wrong(where: str, name: str, entry: _Entry) -> NotAModel:
@@ -150,27 +173,38 @@ def _header_length(reader: RangeReader, where: str) -> int:
     return length
 
 
-def _pieces(reader: RangeReader, where: str, length: int) -> Iterator[dict[str, _Entry]]:
-    """Decode the header in pieces that end between two tensors."""
+def _windows(reader: RangeReader, where: str, length: int) -> Iterator[tuple[bytes, int]]:
+    """Yield the header's text, some at a time, and where in the file it ends."""
     offset, end = _LENGTH.size, _LENGTH.size + length
-    rest = b""
     while offset < end:
-        window = reader.read_at(offset, min(PIECE, end - offset))
+        window = reader.read_at(offset, min(WINDOW, end - offset))
         if not window:
             raise Damaged(where, f"offset {offset}: the file became shorter while it was read")
+        for start in range(0, len(window), PIECE):
+            piece = window[start : start + PIECE]
+            yield piece, offset + start + len(piece)
         offset += len(window)
-        rest += window
-        if offset == end:
+
+
+def _pieces(reader: RangeReader, where: str, length: int) -> Iterator[dict[str, _Entry]]:
+    """Decode the header in pieces that end between two tensors."""
+    rest, useless = b"", 0
+    for text, offset in _windows(reader, where, length):
+        rest += text
+        if offset == _LENGTH.size + length:
             yield _decode(rest, where, offset)
             return
         if len(rest) > _LARGEST_ENTRY:
             raise Damaged(
                 where, f"offset {offset}: one tensor's description is longer than {_LARGEST_ENTRY} bytes"
             )
+        if len(rest) < min(2 * useless, _LARGEST_ENTRY - PIECE):
+            continue  # a long description is tried a few times, not at every piece of it
+        useless = len(rest)
         for end_of_entry, next_name in _boundaries(rest):
             entries = _try_decode(rest[:end_of_entry] + b"}")
             if entries is not None:
-                rest = b"{" + rest[next_name:]
+                rest, useless = b"{" + rest[next_name:], 0
                 yield entries
                 break
 
@@ -218,8 +252,9 @@ class _Layout:
         self._count = 0
         self._later: list[tuple[int, int]] = []
 
-    def add(self, name: str, start: int, end: int) -> None:
+    def add(self, name: str, offsets: tuple[int, int]) -> None:
         """Take one tensor; most headers are in order, so most need no memory."""
+        start, end = offsets
         self._count += 1
         if self._count > TENSOR_LIMIT:
             raise NotServed(self._where, f"more than {TENSOR_LIMIT} tensors are not read")

@@ -1,20 +1,23 @@
 """What the tensors of a checkpoint add up to: bytes by type, parameters behind packed weights, shared copies.
 
-Tensors are tallied one by one as a header streams past, so a million of them cost no memory. What a packed
+Tensors are tallied as a header streams past, so a million of them cost no memory. What a packed
 tensor stands for depends on the quantization; so the tally keeps sums per kind of tensor, and the answer is
 worked out from those at the end.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
+from math import prod
 from typing import TYPE_CHECKING
+
+from modelkit.formats.safetensors import byte_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from modelkit.formats.quantization import Quantization
-    from modelkit.formats.safetensors import Tensor
+    from modelkit.formats.safetensors import Batch
 
 #: companions of quantized weights: they carry no parameter of the model
 _HELPERS = frozenset(
@@ -67,6 +70,8 @@ _MOST_VOCABULARIES = 16
 _MATRIX = 2
 _FUSED_EXPERTS = 3
 _TRELLIS_TILE = 256
+#: stands in the names of tensors of one expert of many
+_ROUTED = ".experts."
 
 
 #: tensors that count alike: type, last part of the name where it means something, in routed experts or not
@@ -84,21 +89,32 @@ class Weights:
         self.dtype_bytes: defaultdict[str, int] = defaultdict(int)
         self.tensor_count = 0
 
-    def add(self, tensors: Iterable[Tensor]) -> None:
+    def add(self, batches: Iterable[Batch]) -> None:
         """Count the tensors of a file."""
-        for name, dtype, shape, elements, size in tensors:
-            self.tensor_count += 1
-            self.dtype_bytes[dtype] += size
-            routed = ".experts." in name or (len(shape) == _FUSED_EXPERTS and shape[0] == self._experts > 1)
-            last = name.rpartition(".")[2]
-            if last == "weight":
-                if not routed and len(shape) == _MATRIX and name.endswith(_VOCABULARIES):
+        for batch in batches:
+            for (dtype, shape), names in batch.items():
+                self.tensor_count += len(names)
+                self.dtype_bytes[dtype] += len(names) * (byte_size(dtype, shape) or 0)
+                fused = len(shape) == _FUSED_EXPERTS and shape[0] == self._experts > 1
+                routed = names if fused else [name for name in names if _ROUTED in name]
+                self._count(dtype, shape, routed, routed=True)
+                if len(routed) < len(names):
+                    plain = [name for name in names if _ROUTED not in name] if routed else names
+                    self._count(dtype, shape, plain, routed=False)
+
+    def _count(self, dtype: str, shape: tuple[int, ...], names: list[str], *, routed: bool) -> None:
+        """Count tensors of one form."""
+        if not routed and len(shape) == _MATRIX:
+            for name in names:
+                if name.endswith(_VOCABULARIES):
                     self._note_vocabulary(name, shape)
-            elif last not in _NAMED:
-                last = "_" + last.rpartition("_")[2] if last.endswith(("_blocks", "_scales")) else ""
+        for last, count in Counter([name.rpartition(".")[2] for name in names]).items():
+            elements, kind = prod(shape), last
+            if last not in _NAMED:
+                kind = "_" + last.rpartition("_")[2] if last.endswith(("_blocks", "_scales")) else ""
             elif last == "trellis" and len(shape) == _FUSED_EXPERTS:
-                elements = shape[0] * shape[1] * _TRELLIS_TILE  # noqa: PLW2901 - its real number
-            self._elements[dtype, last, routed] += elements
+                elements = shape[0] * shape[1] * _TRELLIS_TILE  # its real number
+            self._elements[dtype, kind, routed] += count * elements
 
     def _note_vocabulary(self, name: str, shape: tuple[int, ...]) -> None:
         found = self._heads if name.endswith(_HEADS) else self._embeddings
