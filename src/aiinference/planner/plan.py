@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 MODELS_DIR = "/data/modelcache/models"
 PROCESSOR = "cpu"
 
-_NO_POOLING = (None, "none")
-
 
 @dataclass(frozen=True, slots=True)
 class Recipes:
@@ -93,21 +91,27 @@ class _Start:
         """Return the bytes of the largest replica."""
         return self.family.memory_limit_gib * GIB
 
+    @property
+    def subject(self) -> memory.Subject:
+        """Return what is known about the model's size and shape."""
+        model = self.request.model
+        return memory.Subject(
+            geometry=model.facts,
+            architecture=model.architecture,
+            parameters=model.parameter_count or self.request.parameter_count,
+            size_bytes=model.size_bytes,
+            bits_per_weight=self.engine.quantizations.get(model.quantization or ""),
+            full_attention_every=self.engine.full_attention_every.get(model.architecture or "", 1),
+        )
+
     def layer(self, strategy: LaunchStrategy) -> Layer:
         """Return the recipe's layers in one."""
         return merged(self.record, self.endpoint, self.family.name, strategy)
 
     def sized(self, strategy: LaunchStrategy) -> Sized | None:
         """Return the numbers of one replica, or None when the model's size is not known."""
-        model = self.request.model
-        subject = memory.Subject(
-            geometry=model.facts,
-            architecture=model.architecture,
-            parameters=model.parameter_count or self.request.parameter_count,
-            size_bytes=model.size_bytes,
-            bits_per_weight=self.engine.quantizations.get(model.quantization or ""),
-        )
-        return sizing.size(self.layer(strategy).sizing, subject, model.context_window_tokens, self.limit)
+        window = self.request.model.context_window_tokens
+        return sizing.size(self.layer(strategy).sizing, self.subject, window, self.limit)
 
     def smaller(self) -> tuple[LaunchStrategy, Sized] | None:
         """Return a strategy under which the order would fit after all."""
@@ -142,7 +146,7 @@ def _recipe(start: _Start, sized: Sized, image: str) -> Recipe:
     engine, launch, name = start.engine, sized.launch, start.request.model.name
     layer = start.layer(start.request.launch_strategy)
     path = f"{MODELS_DIR}/{name}"
-    says_pooling = start.request.model.facts.pooling not in _NO_POOLING
+    pooling = sizing.pooling(layer.sizing, start.subject)
     values: dict[str, command.Value | None] = {
         "model": path,
         "name": name,
@@ -154,7 +158,7 @@ def _recipe(start: _Start, sized: Sized, image: str) -> Recipe:
         "threads": sized.cores,
         "cacheMiB": layer.sizing.cache_mib or 0,
         "checkpoints": launch.checkpoints,
-        "pooling": None if says_pooling else layer.sizing.pooling,
+        "pooling": None if pooling == start.request.model.facts.pooling else pooling,
     }
     return Recipe(
         name=start.record.name,

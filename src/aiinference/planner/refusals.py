@@ -149,7 +149,6 @@ def _subject(request: LaunchRequest) -> Subject:
         architecture=model.architecture,
         parameters=model.parameter_count or request.parameter_count,
         size_bytes=model.size_bytes,
-        bits_per_weight=None,
     )
 
 

@@ -59,6 +59,8 @@ class Engine(_Part, frozen=True, kw_only=True):
     formats: Annotated[tuple[_Name, ...], Meta(min_length=1)]
     #: bits per weight of a whole file
     quantizations: dict[_Name, _Size]
+    #: architecture -> how many layers there are for each that sees the whole context
+    full_attention_every: dict[_Name, _Positive] = {}
 
 
 class Cores(_Part, frozen=True, kw_only=True):
@@ -66,6 +68,13 @@ class Cores(_Part, frozen=True, kw_only=True):
 
     up_to_gib: _Size | None = msgspec.field(default=None, name="upToGiB")
     cores: _Positive
+
+
+class Pooling(_Part, frozen=True, kw_only=True):
+    """How vectors are made of tokens by a model that does not say it itself."""
+
+    encoder: _Name
+    decoder: _Name
 
 
 class Sizing(_Part, frozen=True, kw_only=True):
@@ -76,8 +85,9 @@ class Sizing(_Part, frozen=True, kw_only=True):
     parallel: _Positive | None = None
     batch_tokens: _Positive | None = None
     micro_batch_tokens: _Positive | None = None
-    #: both batches are as long as the context of a request
-    whole_input_per_step: bool | None = None
+    #: an input becomes one vector or score, not a text
+    pooled: bool | None = None
+    pooling: Pooling | None = None
     key_bytes: _Size | None = None
     value_bytes: _Size | None = None
     cache_mib: _Count | None = msgspec.field(default=None, name="cacheMiB")
@@ -85,8 +95,6 @@ class Sizing(_Part, frozen=True, kw_only=True):
     overhead_mib: _Count | None = msgspec.field(default=None, name="overheadMiB")
     margin_percent: _Count | None = None
     cores: tuple[Cores, ...] | None = None
-    #: for models that do not say it themselves
-    pooling: _Name | None = None
 
 
 class Layer(_Part, frozen=True, kw_only=True):

@@ -8,14 +8,15 @@ What does not: how much there is.
 * weights: the bytes of the tensors, else of the file, else parameters x bits per weight of the file type.
   Repacking for the processor moves them, it does not double them: what was mapped is dropped by the kernel.
 * KV: layers x key/value heads x head dimension x (key + value bytes) per token; with a latent cache (MLA)
-  layers x (rank + rope dimension) x key bytes; nothing for encoders. A sliding window counts as the whole
-  context, since facts do not tell which layers have it.
-* compute: one float per element of what a physical step holds at once: its logits, and for each token the
-  hidden state, attention and feed-forward intermediates.
+  layers x (rank + rope dimension) x key bytes; nothing for encoders. Layers with a sliding window keep no
+  more than the window and a step; the architecture tells which, and where it does not, all count whole.
+* compute: per token of a physical step the hidden state, attention and feed-forward intermediates, and the
+  mask over the context of a request; logits, of the last token of each request when text is written, of every
+  token, and twice, when a decoder pools. Read off the buffers that the engine says it makes.
 * cache: what the recipe keeps of old prompts, and the checkpoints of each request's sliding window.
 
-Where the geometry is not known, KV per token is taken as 160 KiB + 48 KiB per billion of parameters, and
-logits as those of 262144 words: above all models of the test vectors that have grouped heads.
+Where the geometry is not known, KV per token is taken as 160 KiB + 48 KiB per billion of parameters, logits
+as those of 262144 words, and a hidden state of 8192: above all dense models of the test vectors.
 """
 
 from __future__ import annotations
@@ -36,10 +37,12 @@ GIB = 1 << 30
 CONTEXT_STEP = 256
 
 _FLOAT = 4
+_HALF = 2
 _BILLION = 10**9
 _KV_BASE = 160 << 10
 _KV_PER_BILLION = 48 << 10
 _LARGEST_VOCABULARY = 262144
+_LARGE_HIDDEN = 8192
 _BITS_OF_UNKNOWN = 16.0
 
 
@@ -55,11 +58,18 @@ class Subject:
     """What is known about the model; what is unknown is None."""
 
     geometry: Geometry
-    architecture: str | None
-    parameters: int | None
-    size_bytes: int | None
+    architecture: str | None = None
+    parameters: int | None = None
+    size_bytes: int | None = None
     #: of its file type
-    bits_per_weight: float | None
+    bits_per_weight: float | None = None
+    #: how many layers there are for each that sees the whole context
+    full_attention_every: int = 1
+
+    @property
+    def encoder(self) -> bool:
+        """Tell whether the model turns text into vectors only."""
+        return self.architecture in ENCODERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +77,16 @@ class Launch:
     """How it is to be started."""
 
     context_tokens: int
-    parallel: int
-    micro_batch: int
-    key_bytes: float
-    value_bytes: float
-    cache_bytes: int
-    checkpoints: int
-    overhead_bytes: int
-    margin_percent: int
+    parallel: int = 1
+    micro_batch: int = 512
+    #: an input becomes one vector or score, not a text
+    pooled: bool = False
+    key_bytes: float = 2
+    value_bytes: float = 2
+    cache_bytes: int = 0
+    checkpoints: int = 0
+    overhead_bytes: int = 0
+    margin_percent: int = 0
 
     @property
     def context_total(self) -> int:
@@ -111,22 +123,26 @@ def estimate(subject: Subject, launch: Launch) -> Estimate | None:
     bytes_of_weights = weights(subject)
     if bytes_of_weights is None:
         return None
-    per_token = kv_bytes_per_token(subject, launch.key_bytes, launch.value_bytes)
+    per_token = _kv_per_token(subject, launch)
     source = Source.GEOMETRY
     if per_token is None:
         per_token = _assumed_kv(_parameters(subject, bytes_of_weights))
         source = Source.PARAMETERS
-    kv = math.ceil(per_token * launch.context_total)
-    compute = _compute(subject.geometry, launch)
-    cache = launch.cache_bytes + _checkpoints(subject.geometry, launch, per_token)
+    sliding = _sliding(subject)
+    window = _window_tokens(subject.geometry, launch)
+    per_request = per_token * ((1 - sliding) * launch.context_tokens + sliding * window)
+    kv = math.ceil(per_request * launch.parallel)
+    compute = _compute(subject, launch)
+    kept = per_token * (sliding or 1) * window * launch.checkpoints * launch.parallel
+    cache = launch.cache_bytes + (math.ceil(kept) if _known(subject.geometry.sliding_window) else 0)
     parts = bytes_of_weights + kv + compute + cache + launch.overhead_bytes
     total = math.ceil(parts * (100 + launch.margin_percent) / 100 / MIB) * MIB
     return Estimate(bytes_of_weights, kv, compute, cache, launch.overhead_bytes, total, source)
 
 
-def kv_bytes_per_token(subject: Subject, key_bytes: float, value_bytes: float) -> float | None:
+def _kv_per_token(subject: Subject, launch: Launch) -> float | None:
     """Return the bytes of all layers for one token, or None when the geometry is not known."""
-    if subject.architecture in ENCODERS:
+    if subject.encoder:
         return 0.0
     geometry = subject.geometry
     layers = _known(geometry.layers)
@@ -134,11 +150,25 @@ def kv_bytes_per_token(subject: Subject, key_bytes: float, value_bytes: float) -
         return None
     rank = _known(geometry.kv_lora_rank)
     if rank is not None:
-        return layers * (rank + (_known(geometry.qk_rope_head_dim) or 0)) * key_bytes
+        return layers * (rank + (_known(geometry.qk_rope_head_dim) or 0)) * launch.key_bytes
     heads, dimension = _heads(geometry), _head_dimension(geometry)
     if heads is None or dimension is None:
         return None
-    return layers * heads * dimension * (key_bytes + value_bytes)
+    return layers * heads * dimension * (launch.key_bytes + launch.value_bytes)
+
+
+def _sliding(subject: Subject) -> float:
+    """Return the part of the layers that keep a window only."""
+    layers = _known(subject.geometry.layers)
+    if layers is None or _known(subject.geometry.sliding_window) is None:
+        return 0.0
+    return 1 - layers // subject.full_attention_every / layers
+
+
+def _window_tokens(geometry: Geometry, launch: Launch) -> int:
+    """Return the tokens that a layer with a window keeps of one request."""
+    kept = (_known(geometry.sliding_window) or 0) + launch.micro_batch
+    return min(math.ceil(kept / CONTEXT_STEP) * CONTEXT_STEP, launch.context_tokens)
 
 
 def _heads(geometry: Geometry) -> int | None:
@@ -153,19 +183,20 @@ def _head_dimension(geometry: Geometry) -> int | None:
     return known
 
 
-def _compute(geometry: Geometry, launch: Launch) -> int:
-    hidden = _known(geometry.hidden_size) or 0
-    inner = _known(geometry.intermediate_size) or 4 * hidden
-    vocabulary = _known(geometry.vocabulary_size) or _LARGEST_VOCABULARY
-    return launch.micro_batch * (vocabulary + 2 * inner + 8 * hidden) * _FLOAT
+def _compute(subject: Subject, launch: Launch) -> int:
+    geometry = subject.geometry
+    hidden = _known(geometry.hidden_size) or _LARGE_HIDDEN
+    inner = (_known(geometry.intermediate_size) or 4 * hidden) * (_known(geometry.active_experts) or 1)
+    step = launch.micro_batch * (2 * inner + 10 * hidden) * _FLOAT
+    mask = launch.micro_batch * launch.context_tokens * _HALF
+    return step + mask + _logits(subject, launch)
 
 
-def _checkpoints(geometry: Geometry, launch: Launch, per_token: float) -> int:
-    window = _known(geometry.sliding_window)
-    if window is None:
+def _logits(subject: Subject, launch: Launch) -> int:
+    if subject.encoder:
         return 0
-    kept = min(window + launch.micro_batch, launch.context_tokens)
-    return math.ceil(per_token * kept * launch.checkpoints * launch.parallel)
+    one = (_known(subject.geometry.vocabulary_size) or _LARGEST_VOCABULARY) * _FLOAT
+    return 2 * launch.micro_batch * one if launch.pooled else launch.parallel * one
 
 
 def _parameters(subject: Subject, bytes_of_weights: int) -> int:

@@ -15,6 +15,10 @@ from aiinference.recipes.memory import CONTEXT_STEP, GIB, MIB, Estimate, Launch,
 if TYPE_CHECKING:
     from aiinference.recipes.catalogue import Sizing
 
+#: what a model's pooling is called that has none
+NO_POOLING = "none"
+#: the one pooling for which an input may be taken in several steps
+_IN_STEPS = "last"
 #: the values of a recipe that does not say them
 _CONTEXT = 4096
 _LEAST_CONTEXT = 512
@@ -49,12 +53,24 @@ def size(sizing: Sizing, subject: Subject, window: int | None, limit_bytes: int)
         context = max(_rounded(context // 2), least)
 
 
+def pooling(sizing: Sizing, subject: Subject) -> str | None:
+    """Return how the model's vectors are made: as it says itself, else as the recipe has it."""
+    own = subject.geometry.pooling
+    if own is not None and own != NO_POOLING:
+        return own
+    given = sizing.pooling
+    if given is None:
+        return None
+    return given.encoder if subject.encoder else given.decoder
+
+
 def _sized(sizing: Sizing, subject: Subject, context: int) -> Sized | None:
-    batch, micro_batch = _batches(sizing, context)
+    batch, micro_batch = _batches(sizing, subject, context)
     launch = Launch(
         context_tokens=context,
         parallel=sizing.parallel or 1,
         micro_batch=micro_batch,
+        pooled=bool(sizing.pooled),
         key_bytes=sizing.key_bytes or _HALF_PRECISION,
         value_bytes=sizing.value_bytes or _HALF_PRECISION,
         cache_bytes=(sizing.cache_mib or 0) * MIB,
@@ -68,11 +84,13 @@ def _sized(sizing: Sizing, subject: Subject, context: int) -> Sized | None:
     return Sized(launch, batch, _cores(sizing, need.weights), need)
 
 
-def _batches(sizing: Sizing, context: int) -> tuple[int, int]:
-    if sizing.whole_input_per_step:
-        return context, context
-    batch = min(sizing.batch_tokens or _BATCH, context)
-    return batch, min(sizing.micro_batch_tokens or _MICRO_BATCH, batch)
+def _batches(sizing: Sizing, subject: Subject, context: int) -> tuple[int, int]:
+    """Return the logical and the physical batch; of what is pooled the engine keeps whole logical ones."""
+    micro_batch = min(sizing.micro_batch_tokens or _MICRO_BATCH, context)
+    if not sizing.pooled:
+        return min(max(sizing.batch_tokens or _BATCH, micro_batch), context), micro_batch
+    step = micro_batch if pooling(sizing, subject) == _IN_STEPS else context
+    return step, step
 
 
 def _cores(sizing: Sizing, weights: int) -> int:
