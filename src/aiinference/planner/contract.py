@@ -19,6 +19,7 @@ from modelkit.facts import NUMBER_LIMIT, Geometry
 PATH = "/api/v1/launch-plan"
 
 _NAME_LIMIT = 253
+_WORD_LIMIT = 256
 _MANY = 64
 
 
@@ -31,16 +32,14 @@ class RefusalReason(StrEnum):
 
 
 _Name = Annotated[str, Meta(min_length=1, max_length=_NAME_LIMIT)]
-#: becomes a value in a command line and a part of a path
-_ModelName = Annotated[
-    str, Meta(max_length=_NAME_LIMIT, pattern=r"^[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?$")
-]
-_Word = Annotated[str, Meta(max_length=_NAME_LIMIT)]
+#: becomes a value in a command line and a part of a path; ``$`` alone would let a line's end through
+_SEGMENT = "[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?"
+_ModelName = Annotated[str, Meta(max_length=_NAME_LIMIT, pattern=rf"^{_SEGMENT}(/{_SEGMENT})?(?![\s\S])")]
+_Word = Annotated[str, Meta(max_length=_WORD_LIMIT)]
 _Count = Annotated[int, Meta(ge=0, le=NUMBER_LIMIT)]
 _Positive = Annotated[int, Meta(ge=1, le=NUMBER_LIMIT)]
 _Percent = Annotated[int, Meta(ge=1, le=100)]
 _Words = Annotated[tuple[_Word, ...], Meta(max_length=_MANY)]
-_Names = Annotated[tuple[_Name, ...], Meta(max_length=_MANY)]
 _Gib = Annotated[float, Meta(ge=0)]
 
 
