@@ -66,9 +66,16 @@ class Certificate:
     key: Path
 
     @classmethod
-    def made(cls, folder: Path, name: str, *hosts: str, authority: trustme.CA | None = None) -> Certificate:
+    def made(
+        cls,
+        folder: Path,
+        name: str,
+        *hosts: str,
+        authority: trustme.CA | None = None,
+        not_after: datetime | None = None,
+    ) -> Certificate:
         authority = authority or trustme.CA()
-        leaf = authority.issue_cert(*(hosts or ("localhost", "127.0.0.1")))
+        leaf = authority.issue_cert(*(hosts or ("localhost", "127.0.0.1")), not_after=not_after)
         one = cls(authority, folder / f"{name}.crt", folder / f"{name}.key")
         leaf.private_key_pem.write_to_path(one.key)
         leaf.cert_chain_pems[0].write_to_path(one.certificate)
