@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from collections import Counter
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import kubernetes_validate
 import pytest
 
-from tests.kit import helm, pod_security
+from tests.kit import helm, inferenceapi, pod_security
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 S3 = {"bucket": "models", "endpoint": "https://s3.example.com", "credentialsSecretName": "s3-keys"}
 MONITORING = ("monitoring.coreos.com/v1",)
@@ -46,15 +49,35 @@ MATRIX: dict[str, dict[str, Any]] = {
     },
     "deckhouse": DECKHOUSE,
 }
+INFERENCE: dict[str, dict[str, Any]] = {
+    "inference": {},
+    "inference without the catalogue": {"catalog": {"mode": "None"}},
+    "inference, reached from outside": {
+        "domainTemplate": "%s.services.example.com",
+        "ingressClass": "nginx",
+        "https": {"mode": "CustomCertificate", "secretName": "wildcard"},
+    },
+    "inference, placement and registry": MATRIX["placement and registry"]
+    | {"replicas": 3, "images": {"gate": "r/gate@sha256:1", "llama": "r/llama@sha256:2"}},
+    "inference on other nodes": {
+        "orders": {"nodeSelector": {"pool": "gpu"}, "tolerations": [{"operator": "Exists"}]},
+        "monitoring": {"namespaces": ["monitoring"]},
+    },
+    "inference under deckhouse": {"aiInference": {"logLevel": "Debug", "internal": {}}},
+}
 #: Kinds whose schema Kubernetes itself does not know.
-FOREIGN = {"CustomResourceDefinition", "PodMonitor", "PrometheusRule"}
+FOREIGN = {"CustomResourceDefinition", "InferenceServiceClass", "PodMonitor", "PrometheusRule"}
 
-pytestmark = pytest.mark.parametrize("values", MATRIX.values(), ids=MATRIX.keys())
+CASES = [
+    *(pytest.param(helm.CHART, values, id=name) for name, values in MATRIX.items()),
+    *(pytest.param(inferenceapi.CHART, values, id=name) for name, values in INFERENCE.items()),
+]
+pytestmark = pytest.mark.parametrize(("chart", "values"), CASES)
 
 
 @pytest.mark.parametrize("version", ["1.30", "1.36"])
-def test_every_object_fits_the_schema(values: dict[str, Any], version: str) -> None:
-    for manifest in helm.render(values, api_versions=MONITORING):
+def test_every_object_fits_the_schema(chart: Path, values: dict[str, Any], version: str) -> None:
+    for manifest in helm.render(values, chart=chart, api_versions=MONITORING):
         if manifest["kind"] not in FOREIGN:
             _validate(json.dumps(manifest, sort_keys=True), version)
 
@@ -64,28 +87,28 @@ def _validate(manifest: str, version: str) -> None:
     kubernetes_validate.validate(json.loads(manifest), version, strict=True)
 
 
-def test_every_pod_is_restricted(values: dict[str, Any]) -> None:
-    templates = helm.pod_templates(helm.render(values))
-    assert {"Deployment/dmcr", "Deployment/ai-models-controller", "Job/ai-models-uninstall"} <= set(templates)
+def test_every_pod_is_restricted(chart: Path, values: dict[str, Any]) -> None:
+    templates = helm.pod_templates(helm.render(values, chart=chart))
+    assert f"Deployment/{chart.name}-controller" in templates
     assert [(name, found) for name, t in templates.items() if (found := pod_security.violations(t))] == []
 
 
-def test_every_object_is_named_once_and_labelled(values: dict[str, Any]) -> None:
-    objects = helm.render(values, api_versions=MONITORING)
+def test_every_object_is_named_once_and_labelled(chart: Path, values: dict[str, Any]) -> None:
+    objects = helm.render(values, chart=chart, api_versions=MONITORING)
     keys = Counter(
         (item["kind"], item["metadata"].get("namespace"), item["metadata"]["name"]) for item in objects
     )
     assert [key for key, count in keys.items() if count > 1] == []
     for item in objects:
         labels = item["metadata"].get("labels", {})
-        assert (labels.get("heritage"), labels.get("module")) == ("deckhouse", "ai-models"), item["metadata"][
+        assert (labels.get("heritage"), labels.get("module")) == ("deckhouse", chart.name), item["metadata"][
             "name"
         ]
-        assert item["metadata"].get("namespace") in {None, helm.NAMESPACE}
+        assert item["metadata"].get("namespace") in {None, f"d8-{chart.name}"}
 
 
-def test_selectors_choose_the_pods_they_mean(values: dict[str, Any]) -> None:
-    objects = helm.render(values)
+def test_selectors_choose_the_pods_they_mean(chart: Path, values: dict[str, Any]) -> None:
+    objects = helm.render(values, chart=chart)
     labels = {name: template["metadata"]["labels"] for name, template in helm.pod_templates(objects).items()}
     for item in objects:
         selector = item.get("spec", {}).get("selector")
@@ -100,8 +123,10 @@ def test_selectors_choose_the_pods_they_mean(values: dict[str, Any]) -> None:
             assert {port["targetPort"] for port in item["spec"]["ports"]} <= ports
 
 
-def test_every_long_running_container_is_probed_over_a_port_it_has(values: dict[str, Any]) -> None:
-    for name, template in helm.pod_templates(helm.render(values)).items():
+def test_every_long_running_container_is_probed_over_a_port_it_has(
+    chart: Path, values: dict[str, Any]
+) -> None:
+    for name, template in helm.pod_templates(helm.render(values, chart=chart)).items():
         if name.startswith("Job/"):
             continue
         for container in template["spec"]["containers"]:
@@ -110,12 +135,12 @@ def test_every_long_running_container_is_probed_over_a_port_it_has(values: dict[
                 assert container[probe]["httpGet"]["port"] in ports, (name, probe)
 
 
-def test_every_mount_has_its_volume_and_every_volume_a_mount(values: dict[str, Any]) -> None:
-    for name, template in helm.pod_templates(helm.render(values)).items():
+def test_every_mount_has_its_volume_and_every_volume_a_mount(chart: Path, values: dict[str, Any]) -> None:
+    for name, template in helm.pod_templates(helm.render(values, chart=chart)).items():
         volumes = {volume["name"] for volume in template["spec"].get("volumes", [])}
         mounts = {m["name"] for c in template["spec"]["containers"] for m in c.get("volumeMounts", [])}
         assert mounts == volumes, name
 
 
-def test_no_secret_is_in_the_chart(values: dict[str, Any]) -> None:
-    assert [item for item in helm.render(values) if item["kind"] == "Secret"] == []
+def test_no_secret_is_in_the_chart(chart: Path, values: dict[str, Any]) -> None:
+    assert [item for item in helm.render(values, chart=chart) if item["kind"] == "Secret"] == []

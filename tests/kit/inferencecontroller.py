@@ -41,6 +41,8 @@ class Controller:
             "KUBECONFIG": str(kubeconfig),
             "AI_INFERENCE_NAMESPACE": namespace,
             "AI_INFERENCE_HEALTH_PORT": str(self.port),
+            "AI_INFERENCE_GATE_IMAGE": "gate:tests",
+            "AI_INFERENCE_IMAGES": '{"llama": "llama:tests"}',
         }
         self.process: asyncio.subprocess.Process | None = None
 

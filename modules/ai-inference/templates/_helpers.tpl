@@ -19,21 +19,60 @@ module: ai-inference
 app: {{ . }}
 {{- end -}}
 
-{{- define "ai-inference.image" -}}
-{{- $values := include "ai-inference.values" . | fromYaml -}}
-{{- $reference := dig "image" "reference" "" $values -}}
-{{- $digest := dig "modulesImages" "digests" "aiInference" "aiInference" "" (.Values.global | default dict) -}}
-{{- if $reference -}}
-{{ $reference }}
+{{/* One of the module's images; argument: list context name reference; the name is that of Deckhouse's digest. */}}
+{{- define "ai-inference.imageOf" -}}
+{{- $context := index . 0 -}}
+{{- $values := include "ai-inference.values" $context | fromYaml -}}
+{{- $digest := dig "modulesImages" "digests" "aiInference" (index . 1) "" ($context.Values.global | default dict) -}}
+{{- if index . 2 -}}
+{{ index . 2 }}
 {{- else if $digest -}}
-{{- $base := .Values.global.modulesImages.registry.base -}}
+{{- $base := $context.Values.global.modulesImages.registry.base -}}
 {{- with dig "registry" "base" "" $values -}}
 {{- $base = printf "%s/ai-inference" (trimSuffix "/" .) -}}
 {{- end -}}
 {{ $base }}@{{ $digest }}
 {{- else -}}
-{{ .Chart.Name }}:{{ .Chart.AppVersion }}
+{{ index . 1 | kebabcase }}:{{ $context.Chart.AppVersion }}
 {{- end -}}
+{{- end -}}
+
+{{- define "ai-inference.image" -}}
+{{- $values := include "ai-inference.values" . | fromYaml -}}
+{{- include "ai-inference.imageOf" (list . "aiInference" (dig "image" "reference" "" $values)) -}}
+{{- end -}}
+
+{{- define "ai-inference.gateImage" -}}
+{{- $values := include "ai-inference.values" . | fromYaml -}}
+{{- include "ai-inference.imageOf" (list . "gate" (dig "images" "gate" "" $values)) -}}
+{{- end -}}
+
+{{/* The runtimes' images by engine, as JSON. */}}
+{{- define "ai-inference.runtimes" -}}
+{{- $values := include "ai-inference.values" . | fromYaml -}}
+{{- dict "llama" (include "ai-inference.imageOf" (list . "llama" (dig "images" "llama" "" $values))) | toJson -}}
+{{- end -}}
+
+{{/* Certificates of the module: the setting of Deckhouse for all modules, else the chart's. */}}
+{{- define "ai-inference.https" -}}
+{{- $values := include "ai-inference.values" . | fromYaml -}}
+{{- $global := dig "modules" "https" dict (.Values.global | default dict) -}}
+{{- if $global.mode -}}
+mode: {{ $global.mode }}
+clusterIssuerName: {{ dig "certManager" "clusterIssuerName" "" $global | quote }}
+secretName: {{ dig "customCertificate" "secretName" "" $global | quote }}
+{{- else -}}
+mode: {{ dig "https" "mode" "CertManager" $values }}
+clusterIssuerName: {{ dig "https" "clusterIssuerName" "selfsigned" $values | quote }}
+secretName: {{ dig "https" "secretName" "" $values | quote }}
+{{- end -}}
+{{- end -}}
+
+{{/* Host of an order by its name: under Deckhouse, <name>.services.<public domain>. */}}
+{{- define "ai-inference.domainTemplate" -}}
+{{- $values := include "ai-inference.values" . | fromYaml -}}
+{{- $public := dig "modules" "publicDomainTemplate" "" (.Values.global | default dict) -}}
+{{- dig "domainTemplate" "" $values | default (replace "%s" "%s.services" $public) -}}
 {{- end -}}
 
 {{/* What stands in every Pod, besides its containers and volumes; argument: list context values serviceAccount. */}}
@@ -81,4 +120,31 @@ resources:
     cpu: 50m
     memory: 128Mi
     ephemeral-storage: 50Mi
+{{- end -}}
+
+{{/* argument: list port scheme */}}
+{{- define "ai-inference.probes" -}}
+livenessProbe:
+  httpGet:
+    path: /livez
+    port: {{ index . 0 }}
+    scheme: {{ index . 1 }}
+  periodSeconds: 10
+  timeoutSeconds: 5
+  failureThreshold: 6
+readinessProbe:
+  httpGet:
+    path: /readyz
+    port: {{ index . 0 }}
+    scheme: {{ index . 1 }}
+  periodSeconds: 2
+  timeoutSeconds: 5
+  failureThreshold: 3
+{{- end -}}
+
+{{/* Annotations of a hook's object that goes when the hook succeeded; argument: list events weight. */}}
+{{- define "ai-inference.hook" -}}
+helm.sh/hook: {{ index . 0 }}
+helm.sh/hook-weight: {{ index . 1 | quote }}
+helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
 {{- end -}}

@@ -7,11 +7,9 @@ import sys
 
 import msgspec
 
-from kubekit.client import Client, connect
-from kubekit.resources import Namespace
+from kubekit.client import connect
+from kubekit.podsecurity import LEVEL, restrict
 from opskit import logging, process, settings
-
-LEVEL = "restricted"
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,19 +18,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str
 
 
-async def label(client: Client, namespace: str) -> None:
-    """Make the API server refuse every Pod of the namespace that asks for more than it needs."""
-    labels = {f"pod-security.kubernetes.io/{mode}": LEVEL for mode in ("enforce", "audit", "warn")}
-    manager = "ai-models-install"
-    await client.patch(Namespace, namespace, {"metadata": {"labels": labels}}, field_manager=manager)
-
-
 async def main() -> None:
     """Label the namespace that the environment names."""
     given = settings.load(Settings, prefix="AI_MODELS_")
     logging.configure("ai-models-namespace")
     async with connect() as client:
-        await label(client, given.namespace)
+        await restrict(client, given.namespace, "ai-models-install")
     log = logging.logger(__name__)
     log.info("namespace labelled", namespace=given.namespace, pod_security=LEVEL)
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from aimodels.api.model import FINALIZER, ClusterModel, Model
-from aimodels.processes import namespace, uninstall
+from aimodels.processes import uninstall
+from kubekit import podsecurity
 from kubekit.client import Client, connect
 from kubekit.errors import Forbidden
 from kubekit.resources import (
@@ -106,7 +107,7 @@ async def test_a_restricted_namespace_admits_every_pod(client: Client) -> None:
 
 async def test_the_namespace_is_labelled_and_a_careless_pod_refused(client: Client) -> None:
     await client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "labelled"}})
-    await namespace.label(client, "labelled")
+    await podsecurity.restrict(client, "labelled", "tests")
     labels = (await client.get(Namespace, "labelled")).metadata.labels
     assert {key.partition("/")[2] for key, value in labels.items() if value == "restricted"} == {
         "enforce",
