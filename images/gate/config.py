@@ -21,7 +21,7 @@ ALIVE_PATH, HEALTH_PATH, METRICS_PATH = "/gate/alive", "/health", "/metrics"
 
 _PATH = re.compile(r"/[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*\Z")
 _METHOD = re.compile(r"[A-Z]{3,10}\Z")
-_ADDRESS = re.compile(r"[A-Za-z0-9.:\[\]-]+\Z")
+_ADDRESS = re.compile(r"[A-Za-z0-9.:\[\]-]+( ipv6only=off)?\Z")
 
 
 @dataclass(frozen=True)

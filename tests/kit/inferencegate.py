@@ -31,12 +31,14 @@ class RunningGate:
         *options: str,
         keys: dict[str, str] | None = None,
         routes: Sequence[str] = CHAT_ROUTES,
+        host: str | None = "127.0.0.1",
     ) -> None:
         self._folder = folder
         self._upstream = upstream
         self._options = options
         self._routes = routes
         self._keys = keys
+        self._host = ["--host", host] if host else []
         self.secret = folder / "secret"
         self.log = folder / "gate.log"
         self.port = self.metrics_port = self.drain_port = 0
@@ -81,7 +83,7 @@ class RunningGate:
         return self.log.read_text()
 
     def _command(self) -> list[str]:
-        words = [sys.executable, "-m", "images.gate", "--host", "127.0.0.1", "--port", str(self.port)]
+        words = [sys.executable, "-m", "images.gate", *self._host, "--port", str(self.port)]
         words += ["--metrics-port", str(self.metrics_port), "--drain-port", str(self.drain_port)]
         words += ["--upstream", f"127.0.0.1:{self._upstream}", "--directory", str(self._folder / "run")]
         words += [word for route in self._routes for word in ("--route", route)]

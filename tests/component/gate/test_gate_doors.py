@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +15,7 @@ from tests.kit.rawhttp import Answer, Backend, Exchange, Wire, ask, request
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
 CHAT, MODELS = "/v1/chat/completions", "/v1/models"
 BEARER = f"Authorization: Bearer {KEY}"
@@ -311,6 +313,14 @@ async def test_without_keys_whoever_reaches_the_gate_may_ask(open_gate: RunningG
     assert (await ask(open_gate.port, "GET", "/metrics")).status == 404
     answer = await ask(open_gate.port, "GET", MODELS, BEARER)
     assert KEY not in answer.body.decode()
+
+
+async def test_both_families_of_addresses_are_served(backend: Backend, tmp_path: Path) -> None:
+    async with RunningGate(tmp_path, backend.port, host=None) as gate:
+        families = ["127.0.0.1", "::1"] if socket.has_dualstack_ipv6() else ["127.0.0.1"]
+        for address in families:
+            _, writer = await asyncio.open_connection(address, gate.port)
+            writer.close()
 
 
 async def test_no_key_is_ever_logged(gate: RunningGate) -> None:

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from aiinference.workload import frozen, names, statefulset
+from aiinference.workload.intent import Intent, Settings
+from tests.kit import orders
+
+OLD, NEW = Settings(gate_image="gate:old"), Settings(gate_image="gate:new", grace_seconds=60)
+
+
+def _made(intent: Intent, settings: Settings, current: dict[str, str] | None = None) -> dict[str, Any]:
+    return statefulset.stateful_set(intent, settings, current)
+
+
+def _gate_image(made: dict[str, Any]) -> str:
+    return str(made["spec"]["template"]["spec"]["initContainers"][0]["image"])
+
+
+def _annotations(made: dict[str, Any]) -> dict[str, str]:
+    found: dict[str, str] = made["metadata"]["annotations"]
+    return found
+
+
+def test_a_newer_gate_or_setting_leaves_a_running_template_as_it_is() -> None:
+    before = _made(orders.intent(), OLD)
+    after = _made(orders.intent(), NEW, _annotations(before))
+    assert after == before
+    assert _made(orders.intent(), NEW, _annotations(after)) == before
+
+
+def test_a_new_bound_of_the_start_starts_nothing_again() -> None:
+    before = _made(orders.intent(), OLD)
+    assert _made(orders.intent(startup_seconds=900), OLD, _annotations(before)) == before
+
+
+def test_scaling_and_strategy_are_no_part_of_the_template() -> None:
+    before = _made(orders.intent(), OLD)
+    wanted = orders.intent(replicas=3, policy=orders.policy(update_strategy="OnDelete"))
+    after = _made(wanted, NEW, _annotations(before))
+    assert after["spec"]["template"] == before["spec"]["template"]
+    assert (after["spec"]["replicas"], after["spec"]["updateStrategy"]["type"]) == (3, "OnDelete")
+
+
+CHANGES: dict[str, Intent] = {
+    "another plan": orders.intent(plan=orders.plan(digest=f"sha256:{'2' * 64}")),
+    "another API": orders.intent(endpoint_type="Embeddings"),
+    "no keys any more": orders.intent(policy=orders.policy(exposure=orders.exposure(authentication="None"))),
+    "another priority": orders.intent(policy=orders.policy(priority_class="high")),
+    "an upgrade that was asked for": orders.intent(
+        order=orders.order(annotations={names.UPGRADE_ANNOTATION: "1"})
+    ),
+}
+
+
+@pytest.mark.parametrize("wanted", CHANGES.values(), ids=CHANGES.keys())
+def test_what_an_order_or_its_class_says_renders_anew(wanted: Intent) -> None:
+    before = _made(orders.intent(), OLD)
+    after = _made(wanted, NEW, _annotations(before))
+    assert _gate_image(after) == "gate:new"
+    assert _annotations(after)[names.LAUNCH_ANNOTATION] != _annotations(before)[names.LAUNCH_ANNOTATION]
+    assert after == _made(wanted, NEW)
+
+
+@pytest.mark.parametrize("broken", ["", "{", "[]", "null", '{"spec": {}}', "x" * (129 << 10)])
+def test_a_kept_template_that_cannot_be_used_is_made_anew(broken: str) -> None:
+    current = _annotations(_made(orders.intent(), OLD)) | {names.TEMPLATE_ANNOTATION: broken}
+    assert _made(orders.intent(), NEW, current) == _made(orders.intent(), NEW)
+
+
+def test_the_digest_of_a_launch_is_the_same_in_every_process() -> None:
+    assert frozen.launch_digest(orders.intent()) == (
+        "sha256:cd6d97968e7b846fa749c9f97ebba612a0fd7ca970870f4addb9daf9f3c76074"
+    )
+    assert frozen.launch_digest(replace(orders.intent(), host=None, replicas=7)) == frozen.launch_digest(
+        orders.intent()
+    )
