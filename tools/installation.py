@@ -1,4 +1,4 @@
-"""Where the module gets installed, and how: shared by the demo and the end-to-end tests.
+"""Where the modules get installed, and how: shared by the demo and the end-to-end tests.
 
 A cluster of devcluster gets the images loaded; in any other they must be on the nodes, or in a registry.
 """
@@ -24,9 +24,11 @@ if TYPE_CHECKING:
 
     from devcluster.progress import Progress
 
-CHART = Path(__file__).resolve().parent.parent / "modules" / "ai-models"
+MODULES = Path(__file__).resolve().parent.parent / "modules"
 RELEASE = "ai-models"
 NAMESPACE = "d8-ai-models"
+INFERENCE_RELEASE = "ai-inference"
+INFERENCE_NAMESPACE = "d8-ai-inference"
 CLIENTS = ("kubectl", "helm")
 HELM_TIMEOUT = "180s"
 #: Where uploads arrive on a cluster of devcluster: a port of the node, whose address the machine reaches.
@@ -102,11 +104,21 @@ def provide_image(target: Target, name: str, progress: Progress) -> str:
 
 
 def install_chart(target: Target, reference: str, values: Sequence[str] = ()) -> None:
-    """Install or upgrade the module and wait until its Deployments are available."""
+    """Install or upgrade ai-models and wait until its Deployments are available."""
     given = (f"image.reference={reference}", *_upload_address(target), *values)
-    options = [word for value in given for word in ("--set", value)]
-    where = ("--namespace", NAMESPACE, "--create-namespace", "--wait", "--timeout", HELM_TIMEOUT)
-    target.helm("upgrade", "--install", RELEASE, str(CHART), *where, *options)
+    _install(target, RELEASE, NAMESPACE, given)
+
+
+def install_inference(target: Target, reference: str, gate: str, llama: str) -> None:
+    """Install or upgrade ai-inference, which has its processes in the same image, and wait likewise."""
+    given = (f"image.reference={reference}", f"images.gate={gate}", f"images.llama={llama}")
+    _install(target, INFERENCE_RELEASE, INFERENCE_NAMESPACE, given)
+
+
+def _install(target: Target, release: str, namespace: str, values: Sequence[str]) -> None:
+    options = [word for value in values for word in ("--set", value)]
+    where = ("--namespace", namespace, "--create-namespace", "--wait", "--timeout", HELM_TIMEOUT)
+    target.helm("upgrade", "--install", release, str(MODULES / release), *where, *options)
 
 
 def _upload_address(target: Target) -> tuple[str, ...]:

@@ -1,5 +1,5 @@
 """Fixtures of the end-to-end tests."""
 
-from tests.kit.cluster import devcluster, platform, tenant
+from tests.kit.cluster import devcluster, inference, platform, tenant
 
-__all__ = ["devcluster", "platform", "tenant"]
+__all__ = ["devcluster", "inference", "platform", "tenant"]

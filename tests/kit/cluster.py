@@ -1,8 +1,9 @@
-"""A whole cluster with the module installed, for end-to-end tests; one for all tests of a session.
+"""A whole cluster with the modules installed, for end-to-end tests; one for all tests of a session.
 
-`platform` is a cluster of devcluster with the chart installed from the checkout. When AI_MODULES_KUBECONFIG
-names a cluster, that one is used and left as it is. Otherwise the one of this machine is brought up; it is
-taken down after the session only when the session has started it. AI_MODULES_KEEP=1 keeps it in any case.
+`platform` is a cluster of devcluster with ai-models installed from the checkout; `inference` has ai-inference
+too. When AI_MODULES_KUBECONFIG names a cluster, that one is used and left as it is. Otherwise the one of this
+machine is brought up; it is taken down after the session only when the session has started it.
+AI_MODULES_KEEP=1 keeps it in any case.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from devcluster.settings import default_directory
 from tests.kit.controlplane import fresh_namespace
 from tools import installation
 from tools.demo import trouble
-from tools.installation import NAMESPACE, CommandFailed, Target
+from tools.installation import INFERENCE_NAMESPACE, NAMESPACE, CommandFailed, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +38,7 @@ class Platform:
     llama_image: str
 
     def explain(self, *namespaces: str) -> str:
-        """Say what does not work in the module's namespace and in others."""
+        """Say what does not work in the namespace of ai-models and in others."""
         return trouble.explain(self.target, (NAMESPACE, *namespaces))
 
 
@@ -66,6 +67,19 @@ def platform(devcluster: Target) -> Platform:
     except CommandFailed as error:
         pytest.fail(f"{error}\n\n{made.explain()}", pytrace=False)
     return made
+
+
+@pytest.fixture(scope="session")
+def inference(platform: Platform) -> Platform:
+    """Return the platform with ai-inference installed too."""
+    progress = Progress()
+    gate = installation.provide_image(platform.target, "gate", progress)
+    try:
+        with progress.step("ai-inference installed"):
+            installation.install_inference(platform.target, platform.image, gate, platform.llama_image)
+    except CommandFailed as error:
+        pytest.fail(f"{error}\n\n{platform.explain(INFERENCE_NAMESPACE)}", pytrace=False)
+    return platform
 
 
 @pytest.fixture
