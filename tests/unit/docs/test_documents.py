@@ -17,6 +17,7 @@ import yaml
 from aictl.__main__ import main as aictl
 from aimodels.api import reasons
 from aimodels.dmcr.settings import Settings as DmcrSettings
+from aimodels.lookup.refusals import Reason as LookupReason
 from aimodels.upload.refusals import Reason
 from tests.kit.documents import ROOT, Document, documents
 
@@ -115,6 +116,12 @@ def test_the_gateway_s_refusals_are_all_described() -> None:
     for language in ("en", "ru"):
         (guide,) = [one for one in DOCUMENTS if one.name == f"docs/{language}/upload-api.md"]
         assert {str(reason) for reason in Reason} - set(guide.code) == set(), language
+
+
+def test_the_lookup_s_refusals_are_all_described() -> None:
+    for language in ("en", "ru"):
+        (guide,) = [one for one in DOCUMENTS if one.name == f"docs/{language}/lookup-api.md"]
+        assert {str(reason) for reason in LookupReason} - set(guide.code) == set(), language
 
 
 @every_document
