@@ -57,7 +57,8 @@ class Manifests:
     async def put(self, push: Push, manifest: Manifest) -> None:
         """Commit: pending entry, bytes, then every blob looked at, then the swap that makes it visible."""
         record = _same_life(await self._repositories.get(push.name), push.name, push.life)
-        if push.digest in record.manifests and await self._retag(push):
+        known = record.manifests.get(push.digest)
+        if known is not None and await self._has(known) and await self._retag(push):
             return
         pid = self._swaps.fresh()
         entry = _entry(push, manifest, manifest_key(push.name, pid), self._swaps.now())
@@ -188,6 +189,13 @@ class Manifests:
             if digest in documents.referenced(await self._bytes(entry)):
                 return True
         return False
+
+    async def _has(self, entry: ManifestEntry) -> bool:
+        """Tell whether the bytes of a committed manifest are there; else it is committed anew."""
+        try:
+            return (await self._swaps.store.head(entry.key)).size == entry.size
+        except NoSuchKey:
+            return False
 
     async def _bytes(self, entry: ManifestEntry) -> bytes:
         """Return manifest bytes, which never change under their key."""
