@@ -99,7 +99,6 @@ def network_policy(intent: Intent, settings: Settings) -> dict[str, Any]:
             "podSelector": {"matchLabels": names.selector(intent.name)},
             "policyTypes": ["Ingress", "Egress"],
             "ingress": ingress_rules,
-            "egress": [],
         },
     }
 
