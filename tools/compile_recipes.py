@@ -129,10 +129,13 @@ def _line(record: Record, engine: Engine, layer: Layer, options: Options) -> lis
     unknown = sorted(named - command.NAMES)
     if unknown:
         return [f"{{{name}}} is nothing that the planner works out" for name in unknown]
-    numbers = dict.fromkeys(command.NAMES, 1)
-    values = numbers | {"model": "/model", "name": record.name, "pooling": layer.sizing.pooling or None}
-    words = command.line(engine, layer, values)
-    return options.problems(words[len(engine.entrypoint) :])
+    numbers = dict.fromkeys(command.NAMES, 1) | {"model": "/model", "name": record.name}
+    pooling = layer.sizing.pooling
+    problems = []
+    for word in (pooling.encoder, pooling.decoder) if pooling else (None,):
+        words = command.line(engine, layer, numbers | {"pooling": word})
+        problems += options.problems(words[len(engine.entrypoint) :])
+    return problems
 
 
 def _is(path: Path, text: str) -> bool:
