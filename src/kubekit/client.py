@@ -91,11 +91,17 @@ class Client:
             return None
 
     async def list(
-        self, struct: type[R], namespace: str | None = None, *, label_selector: str = ""
+        self,
+        struct: type[R],
+        namespace: str | None = None,
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
     ) -> list[R]:
         """Return all objects, page by page; one that does not fit the Struct fails the call."""
         found: list[R] = []
-        params = {"labelSelector": label_selector} if label_selector else {}
+        selectors = {"labelSelector": label_selector, "fieldSelector": field_selector}
+        params = {name: selector for name, selector in selectors.items() if selector}
         next_page = ""
         while True:
             page = await self.page(struct, namespace, params=params, next_page=next_page)

@@ -1,7 +1,7 @@
 """Events about objects: what people see in ``kubectl describe``.
 
-What belongs here: writing one. What does not: deciding when; callers write on transitions only, so that an
-object's story stays short.
+What belongs here: writing one, and finding the newest of what others wrote. What does not: deciding when;
+callers write on transitions only, so that an object's story stays short.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from kubekit.wire import Undecodable
 from opskit.logging import logger
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from kubekit.client import Client
-    from kubekit.resources import Resource
+    from kubekit.resources import Event, Resource
 
 _LOG = logger(__name__)
 #: limits of the API, in characters
@@ -69,3 +71,13 @@ class Recorder:
             await self._client.create(manifest)
         except KubeError as error:
             _LOG.warning("event not written", reason=reason, object=metadata.name, err=error)
+
+
+def newest(events: Iterable[Event]) -> Event | None:
+    """Return the event that happened last; a series counts by its last occurrence."""
+    return max(events, key=_when, default=None)
+
+
+def _when(event: Event) -> datetime:
+    known = (event.last_timestamp, event.event_time, event.metadata.creation_timestamp)
+    return max((moment for moment in known if moment is not None), default=datetime.min.replace(tzinfo=UTC))

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from kubekit.resources import Pod
 
 _SHOWN = 512
+#: the two take turns, with the same cause: told as one
+_PULLING = frozenset({"ErrImagePull", "ImagePullBackOff"})
 #: on the way, not held up
 _BEGINNING = frozenset({"ContainerCreating", "PodInitializing"})
 
@@ -26,5 +28,11 @@ def why_not_running(pods: Iterable[Pod]) -> str:
         for container in pod.status.container_statuses:
             held = container.state.waiting
             if held is not None and held.reason not in _BEGINNING:
-                return f"{held.reason}: {held.message}"[:_SHOWN]
+                return _words(held.reason, held.message)[:_SHOWN]
     return ""
+
+
+def _words(reason: str, message: str) -> str:
+    if reason in _PULLING:
+        reason, message = "ErrImagePull", message.rpartition("ErrImagePull: ")[2]
+    return f"{reason}: {message}"

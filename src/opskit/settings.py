@@ -3,8 +3,8 @@
 What belongs here: reading, converting and describing settings. What does not: any particular setting.
 
 A field ``store_url`` with the prefix ``DMCR_`` is read from ``DMCR_STORE_URL``. An empty value counts as not
-set, since that is how templates write "none". Sequences are comma-separated, mappings are JSON, and a field
-that is a Struct is made from the variables that begin with its own name.
+set, since that is how templates write "none". Sequences are comma-separated, mappings and sequences of
+Structs are JSON, and a field that is a Struct is made from the variables that begin with its own name.
 """
 
 from __future__ import annotations
@@ -115,10 +115,11 @@ def _unknown(environ: Mapping[str, str], prefix: str, known: set[str]) -> list[s
 def _convert(raw: str, kind: Any) -> Any:
     value: Any = raw
     shapes = {typing.get_origin(option) or option for option in _options(kind)}
-    if shapes & {tuple, list, set, frozenset}:
-        value = [item.strip() for item in raw.split(",") if item.strip()]
-    elif dict in shapes:
+    sequence = bool(shapes & {tuple, list, set, frozenset})
+    if dict in shapes or (sequence and any(map(_is_struct, typing.get_args(kind)))):
         value = msgspec.json.decode(raw)
+    elif sequence:
+        value = [item.strip() for item in raw.split(",") if item.strip()]
     return msgspec.convert(value, kind, strict=False, dec_hook=_decode_path)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from aimodels.dmcr.settings import Settings as DmcrSettings
+from aimodels.jobs.placement import Placement
 from aimodels.processes import namespace, uninstall
 from aimodels.processes.settings import ApiSettings, ControllerSettings
 from aimodels.upload.settings import Settings as UploadSettings
@@ -25,14 +26,21 @@ PROCESSES: dict[str, tuple[str, type[msgspec.Struct]]] = {
     "Job/ai-models-namespace": ("AI_MODELS_", namespace.Settings),
     "Job/ai-models-uninstall": ("AI_MODELS_", uninstall.Settings),
 }
+PLACED = {
+    "nodeSelector": {"node-role.example.com/models": "", "pool": "true"},
+    "tolerations": [
+        {"key": "dedicated", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60}
+    ],
+}
 VALUES = [
     {},
     {"artifacts": S3, "logLevel": "Warn"},
     {"uploadGateway": {"publicURL": "https://models.example.com"}},
+    PLACED,
 ]
 
 
-@pytest.mark.parametrize("values", VALUES, ids=["defaults", "s3", "public"])
+@pytest.mark.parametrize("values", VALUES, ids=["defaults", "s3", "public", "placed"])
 @pytest.mark.parametrize("process", PROCESSES)
 def test_a_process_understands_its_environment(process: str, values: helm.Manifest) -> None:
     prefix, kind = PROCESSES[process]
@@ -61,3 +69,13 @@ def test_the_keys_of_the_bucket_come_as_files() -> None:
     assert (s3.endpoint, s3.region, s3.path_style) == ("https://s3.example.com", "us-east-1", False)
     assert str(s3.credentials_directory) == "/etc/ai-models/s3"
     assert (s3.access_key, s3.secret_key) == ("", "")
+
+
+def test_jobs_run_where_the_modules_own_pods_do() -> None:
+    objects = helm.pod_templates(helm.render(PLACED))
+    (container,) = objects["Deployment/ai-models-controller"]["spec"]["containers"]
+    given = settings.load(ControllerSettings, helm.environment(container), "AI_MODELS_")
+    placement = Placement(given.node_selector, given.tolerations).fields()
+    assert placement == PLACED
+    for name, template in objects.items():
+        assert {field: template["spec"].get(field) for field in PLACED} == PLACED, name

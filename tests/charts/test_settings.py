@@ -42,6 +42,12 @@ def _volume(objects: list[helm.Manifest], deployment: str, name: str) -> helm.Ma
         ({"uploadGateway": {"publicURL": "http://x.example"}}, "upload tokens travel by https only"),
         ({"logLevel": "info"}, "logLevel"),
         ({"replicas": 0}, "replicas"),
+        ({"nodeSelector": {"pool": "not a value"}}, "nodeSelector"),
+        ({"nodeSelector": {"not a key": ""}}, "not a key"),
+        ({"tolerations": [{"key": "a", "effect": "Never"}]}, "tolerations"),
+        ({"tolerations": [{"keys": "a"}]}, "tolerations"),
+        ({"tolerations": [{"key": "a"}] * 33}, "tolerations"),
+        ({"aiModels": {"tolerations": [{"key": "a", "effect": "Never"}]}}, "tolerations"),
         ({"artefacts": S3}, "artefacts"),
         ({"aiModels": {"delivery": {"type": "NodeCache"}}}, "NodeCache is not served by this version"),
         ({"aiModels": {"artifacts": {"bucket": "abc"}}}, "artifacts.endpoint is missing"),
@@ -206,10 +212,10 @@ def test_values_schema_and_deckhouse_settings_name_the_same_things() -> None:
     defaults = yaml.safe_load((helm.CHART / "values.yaml").read_text())
     assert set(defaults) | {"artifacts"} == names
     settings = yaml.safe_load((helm.CHART / "openapi/config-values.yaml").read_text())["properties"]
-    platform = {"image", "imagePullSecrets", "nodeSelector", "tolerations", "replicas"}
+    platform = {"image", "imagePullSecrets", "replicas"}
     assert set(settings) == names - platform
     for name, default in defaults.items():
-        if name in settings and isinstance(default, dict):
+        if name in settings and "properties" in settings[name] and isinstance(default, dict):
             own = {key: value.get("default") for key, value in settings[name]["properties"].items()}
             assert own == default, name
 

@@ -17,9 +17,9 @@ from starlette.applications import Starlette
 
 from aimodels.api.model import Model
 from aimodels.delivery import webhook
-from aimodels.delivery.job import CopySettings
 from aimodels.delivery.names import COPY_APP
 from aimodels.delivery.wiring import Delivery, DeliverySettings, setup
+from aimodels.jobs.manifest import JobSettings
 from kubekit.client import Client, connect
 from kubekit.manager import Manager
 from kubekit.resources import (
@@ -211,7 +211,7 @@ async def delivering(
 ) -> AsyncIterator[Delivery]:
     """Run the controllers of delivery."""
     manager = manager or Manager(made.client)
-    copies = CopySettings(made.module_namespace, "example.com/ai-models:1", "https://dmcr.invalid")
+    copies = JobSettings(made.module_namespace, "example.com/ai-models:1", "https://dmcr.invalid")
     settings = DeliverySettings(copies, made.storage_class, most_copies)
     delivery = setup(manager, settings, made.registry, SystemClock())
     running = asyncio.create_task(manager.run())

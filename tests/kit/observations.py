@@ -27,12 +27,12 @@ from aimodels.catalog.names import publication_transfer, upload_transfer
 from aimodels.catalog.state import (
     Bytes,
     Cause,
-    JobPhase,
     Observation,
     PublicationJob,
     Published,
     UploadObjects,
 )
+from aimodels.jobs.observed import JobPhase
 from kubekit.resources import ObjectMeta
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -164,7 +164,9 @@ class ArtifactStatus(_Part, frozen=True, kw_only=True):
 
     digest: Annotated[_Digest, _field("Digest of the artifact.")]
     size_bytes: Annotated[_Positive, _field("Size of the model's files.")]
-    stored_bytes: Annotated[_Count | None, _field("What deleting this model now would free.")] = None
+    stored_bytes: Annotated[
+        _Count | None, _field("What deleting this model now would free; not served yet, so absent.")
+    ] = None
     size: Annotated[str | None, _field("The size for people.")] = None
 
 
@@ -224,6 +226,10 @@ class PublicationStatus(_Part, frozen=True, kw_only=True):
     attempt: Annotated[_Positive, _field("Number of the attempt; none is used twice.")]
     image: Annotated[str | None, _field("Image of the module that made the attempt.")] = None
     retry_at: Annotated[_Time | None, _field("The attempt ended early; the next begins then.")] = None
+    since: Annotated[
+        _Time | None, _field("When the publication last came further; 24 hours later it fails.")
+    ] = None
+    furthest_bytes: Annotated[_Count | None, _field("Bytes that its best attempt so far has done.")] = None
 
 
 class ModelStatus(_Part, frozen=True, kw_only=True):

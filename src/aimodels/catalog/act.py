@@ -14,6 +14,7 @@ from aimodels.catalog import names, state
 from aimodels.catalog.handout import GATEWAY, TOKEN
 from aimodels.catalog.job import SERVICE_ACCOUNT, publication_job
 from aimodels.catalog.observe import owned
+from aimodels.catalog.uploads import IDLE
 from aimodels.catalog.verify import received_file
 from kubekit.errors import AlreadyExists, Forbidden, Invalid, NeedsUser
 from kubekit.finalizer import add_finalizer, remove_finalizer
@@ -23,14 +24,16 @@ from modelio.registry import TransferSpec
 if TYPE_CHECKING:
     from aimodels.api.model import AnyModel
     from aimodels.catalog.handout import Handout
-    from aimodels.catalog.job import JobSettings
     from aimodels.catalog.names import Key
     from aimodels.catalog.registry import Registry
     from aimodels.catalog.slots import Slots
     from aimodels.catalog.transfers import TransferBoard
+    from aimodels.jobs.manifest import JobSettings
     from kubekit.apply import Applier
     from kubekit.client import Client
 
+#: what we would end after so long without a byte ends by itself while we are away
+_IDLE_SECONDS = int(IDLE.total_seconds())
 _TOKEN_BYTES = 32
 _SERIAL_BYTES = 5
 #: of what the cluster says about a Job that it refuses
@@ -78,6 +81,8 @@ class Actor:
                 await self._withdraw_upload(key, model)
             case state.StartPublication(attempt):
                 await self._start_publication(key, model, attempt)
+            case state.StepBack(attempt, obstacle):
+                await self._step_back(model, attempt, obstacle)
             case state.DeleteJobs():
                 await self._delete_jobs(model)
             case _:
@@ -104,6 +109,14 @@ class Actor:
         await (await self._registry.client()).revoke_transfer(transfer)
         self._board.revoked(transfer)
 
+    async def _step_back(self, model: AnyModel, attempt: int, obstacle: state.Obstacle) -> None:
+        """End an attempt; whoever its Job's end wakes up has to find it behind them already."""
+        metadata = model.metadata
+        self._slots.hinder(metadata.uid, obstacle)
+        await self._revoke(names.publication_transfer(metadata.uid, metadata.generation, attempt))
+        self._registry.answered()
+        await self._delete_jobs(model)
+
     async def _issue_upload(self, key: Key, model: AnyModel, standing: str | None) -> None:
         await self._require_role(key)
         await self._clear_secret(key, model, keep=standing is not None)
@@ -122,6 +135,7 @@ class Actor:
             pod_prefix=GATEWAY,
             actions=("pull", "push"),
             token_hash=hashlib.sha256(token).hexdigest(),
+            idle_seconds=_IDLE_SECONDS,
         )
         await (await self._registry.client()).put_transfer(transfer, spec)
         self._registry.answered()
@@ -202,6 +216,7 @@ class Actor:
             pod_prefix=names.publication_pods(metadata.uid),
             actions=("pull", "push"),
             expected_bytes=(await received_file(client, repository, names.UPLOAD_TAG)).size,
+            idle_seconds=_IDLE_SECONDS,
         )
         await client.put_transfer(transfer, spec)
         self._registry.answered()

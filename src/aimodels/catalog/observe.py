@@ -11,22 +11,21 @@ from aimodels.api.model import RETRY_ANNOTATION
 from aimodels.api.reasons import Phase
 from aimodels.catalog import names
 from aimodels.catalog.publications import refused_by_another_version
-from aimodels.catalog.reasons import refusal, verdict
+from aimodels.catalog.reasons import last_words, refusal, verdict
 from aimodels.catalog.registry import is_outage
 from aimodels.catalog.state import (
     Cause,
-    JobPhase,
     Observation,
     PublicationJob,
     Published,
     Queue,
-    Refusal,
     UploadObjects,
 )
 from aimodels.catalog.transfers import tags_of
 from aimodels.catalog.verify import UploadGone, read_back, received_file
-from kubekit.pods import why_not_running
-from kubekit.resources import Pod, Secret
+from aimodels.jobs.observed import JobPhase, ended, phase_of, pods_of, why_held
+from aimodels.jobs.worker import Exit
+from kubekit.resources import Secret
 from modelio.registry import NotFound, RegistryUnavailable
 
 if TYPE_CHECKING:
@@ -35,18 +34,16 @@ if TYPE_CHECKING:
 
     from aimodels.api.model import AnyModel
     from aimodels.catalog.handout import Handout
-    from aimodels.catalog.job import JobSettings
     from aimodels.catalog.names import Key
     from aimodels.catalog.registry import Registry
     from aimodels.catalog.slots import Slots
+    from aimodels.catalog.state import Obstacle
     from aimodels.catalog.transfers import TransferBoard
+    from aimodels.jobs.manifest import JobSettings
     from kubekit.client import Client
-    from kubekit.resources import Job, Resource
+    from kubekit.resources import Job, Pod, Resource
     from kubekit.store import Store
     from modelio.registry import TransferProgress
-
-#: the worker's exit code for an end that no repetition changes
-PERMANENT_EXIT = 3
 
 
 class Consumers(Protocol):
@@ -89,9 +86,9 @@ class Observer:
         """Return the model as the informer knows it."""
         return self._models[key.kind].get(key.namespace, key.name)
 
-    def refused(self, model: AnyModel, refusal: Refusal) -> None:
-        """Note that the cluster did not let the model's Job be made."""
-        self._slots.refuse(model.metadata.uid, refusal)
+    def hindered(self, model: AnyModel, obstacle: Obstacle) -> None:
+        """Note what stood in the way of the model's Job."""
+        self._slots.hinder(model.metadata.uid, obstacle)
 
     async def observe(self, key: Key, model: AnyModel, now: datetime) -> Observation:
         """Return what is known about the model; a registry that has not answered for long is part of it."""
@@ -112,7 +109,7 @@ class Observer:
         job, published, received = PublicationJob(JobPhase.ABSENT), None, None
         publishing = model.status is not None and model.status.phase == Phase.PUBLISHING
         if publishing:
-            job = await self._job(model)
+            job = await self._job(model, now)
             tags, received = await self._received(key, model, tags)
         if names.PUBLISHED_TAG in tags or job.phase is JobPhase.SUCCEEDED:
             published = await read_back(await self._registry.client(), names.repository(key))
@@ -128,7 +125,7 @@ class Observer:
             evaluation=self._evaluation,
             image=self._image,
             queue=self._slots.queue(model, self._all(), self._jobs.list(), now) if publishing else Queue(),
-            refused=self._slots.refusal(model.metadata.uid) if publishing else None,
+            obstacle=self._slots.obstacle(model.metadata.uid) if publishing else None,
         )
 
     async def _transfers(self, uid: str) -> Mapping[str, TransferProgress]:
@@ -178,25 +175,26 @@ class Observer:
             return None
         return UploadObjects(names.transfer_of(secret), issued, current=self._handout.current(secret))
 
-    async def _job(self, model: AnyModel) -> PublicationJob:
+    async def _job(self, model: AnyModel, now: datetime) -> PublicationJob:
         status, metadata = model.status, model.metadata
         if status is None or status.publication is None:
             return PublicationJob(JobPhase.ABSENT)
         name = names.publication_job(metadata.uid, metadata.generation, status.publication.attempt)
         job = self._jobs.get(self._namespace, name)
         if job is None or job.metadata.deleting:
-            expected = self._slots.expects(metadata.uid, name)
+            expected = self._slots.expects(metadata.uid, name, now)
             return PublicationJob(JobPhase.ACTIVE if expected else JobPhase.ABSENT)
-        if job.succeeded:
-            return PublicationJob(JobPhase.SUCCEEDED)
-        if job.failed:
-            return PublicationJob(JobPhase.FAILED, verdict=_verdict(await self._pods(name)))
-        waiting = "" if job.status.ready else why_not_running(await self._pods(name))
-        return PublicationJob(JobPhase.ACTIVE, since=job.metadata.creation_timestamp, waiting=waiting)
-
-    async def _pods(self, job: str) -> list[Pod]:
-        return await self._client.list(
-            Pod, self._namespace, label_selector=f"batch.kubernetes.io/job-name={job}"
+        phase = phase_of(job)
+        if phase is JobPhase.FAILED:
+            return _ended(await pods_of(self._client, job))
+        if phase is not JobPhase.ACTIVE:
+            return PublicationJob(phase)
+        running = job.status.ready > 0
+        return PublicationJob(
+            phase,
+            since=job.metadata.creation_timestamp,
+            running=running,
+            held=None if running else await why_held(self._client, job),
         )
 
     def _all(self) -> list[AnyModel]:
@@ -222,13 +220,12 @@ def _is_settled(model: AnyModel, image: str) -> bool:
     return status.phase == Phase.FAILED and not (wished or refused_by_another_version(status, image))
 
 
-def _verdict(pods: list[Pod]) -> Cause | None:
-    """Return the permanent reason that a worker left, if one did; a worker that vanished left none."""
-    for pod in pods:
-        for container in pod.status.container_statuses:
-            ended = container.state.terminated
-            if ended is not None and ended.exit_code == PERMANENT_EXIT:
-                found = verdict(ended.message)
-                if found is not None:
-                    return found
-    return None
+def _ended(pods: list[Pod]) -> PublicationJob:
+    """Return the end of a Job with what its worker left; one that vanished left nothing."""
+    ends = ended(pods)
+    permanent = (verdict(message) for code, message in ends if code == Exit.PERMANENT)
+    return PublicationJob(
+        JobPhase.FAILED,
+        verdict=next(filter(None, permanent), None),
+        words=next(filter(None, (last_words(message) for _, message in ends)), ""),
+    )

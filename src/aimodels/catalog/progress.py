@@ -9,6 +9,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from aimodels.api.model import TransferStatus
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ _GROWTH = 1.5
 #: positions this near to the front are told one by one
 _NEAR = 3
 _ALMOST = 99
+#: without a byte for so long there is no speed to tell
+PAUSE = timedelta(seconds=30)
 
 _LEAST_STALL = timedelta(minutes=2)
 _MOST_STALL = timedelta(minutes=30)
@@ -31,9 +35,17 @@ _BYTES_PER_SECOND_OF_STALL = 50_000_000
 
 
 def transfer_status(
-    stage: TransferStage, moved: Bytes | None, old: TransferStatus | None, *, position: int | None = None
+    stage: TransferStage,
+    moved: Bytes | None,
+    old: TransferStatus | None,
+    *,
+    position: int | None = None,
+    moving: bool = True,
 ) -> TransferStatus:
-    """Return what the status should say: the old numbers while the new ones are not worth a write."""
+    """Return what the status should say: the old numbers while the new ones are not worth a write.
+
+    What does not move has no speed, and nobody knows when it is done.
+    """
     new = TransferStatus(stage=stage, queue_position=position)
     if moved is not None and moved.moved:
         new = TransferStatus(
@@ -45,9 +57,13 @@ def transfer_status(
             last_progress_time=moved.last_progress,
             queue_position=position,
         )
-    if old is None or _worth_telling(old, new):
-        return new
-    return old
+    told = new if old is None or _worth_telling(old, new) else old
+    return told if moving else msgspec.structs.replace(told, bytes_per_second=None, eta_seconds=None)
+
+
+def is_moving(moved: Bytes | None, now: datetime) -> bool:
+    """Tell whether bytes arrived a moment ago."""
+    return moved is not None and moved.last_progress is not None and now - moved.last_progress < PAUSE
 
 
 def percent(transfer: TransferStatus | None) -> str | None:

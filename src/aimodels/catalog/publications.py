@@ -1,38 +1,46 @@
-"""What to do while a model's bytes are checked and stored. Pure."""
+"""What to do while a model's bytes are checked and stored. Pure.
+
+What belongs here: what follows from how the Job stands, and what is told. What does not: for how long it is
+tried (``attempts``).
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from aimodels.api.model import RETRY_ANNOTATION, ModelStatus, PublicationStatus
 from aimodels.api.reasons import ConditionType, ModelEvent, Phase, TransferStage
 from aimodels.api.reasons import ModelReason as Reason
-from aimodels.catalog import progress, statuses
+from aimodels.catalog import attempts, progress, statuses
 from aimodels.catalog.names import publication_transfer
 from aimodels.catalog.reasons import RETRY_HINT
 from aimodels.catalog.state import (
     Cause,
     DeleteJobs,
-    JobPhase,
     Note,
+    Obstacle,
     Plan,
     RevokeTransfer,
     RevokeTransfers,
     StartPublication,
+    StepBack,
 )
+from aimodels.jobs.observed import JobPhase
 from kubekit.conditions import find
-from opskit.retry import Backoff
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from aimodels.catalog.state import Bytes, Observation, Refusal
+    from aimodels.catalog.state import Bytes, Observation
+    from aimodels.jobs.observed import Held
 
-_BACKOFF = Backoff(first=2.0, most=300.0, jitter=0.0)
-#: a publication without a byte for so long fails
-_GIVE_UP = timedelta(hours=24)
 _LOOK = 60.0
+#: nothing tells why a Pod does not run yet
+_LOOK_FOR_POD = 2.0
+#: nothing tells when the cluster allows a Job
+_ASK_AGAIN = timedelta(minutes=1)
 
 _RUNNING = Cause(Reason.PACKAGING, "The file is being read, checked and stored.")
 
@@ -45,15 +53,13 @@ def decide(o: Observation, now: datetime) -> Plan:
         return Plan(status=_queued(o, now, old.publication), notes=(note,))
     publication = old.publication
     wished = o.model.metadata.annotations.get(RETRY_ANNOTATION) != old.observed_retry
-    if o.refused is not None and o.refused.until > now and not wished:
-        return _refused(o, now, o.refused)
-    if publication is None:
-        return _start(o, now, 1)
-    if publication.retry_at is not None:
-        left = (publication.retry_at - now).total_seconds()
-        if left > 0 and not wished:
+    if o.obstacle is not None and o.obstacle.until > now and not wished:
+        return _hindered(o, now, o.obstacle, publication)
+    if publication is None or publication.retry_at is not None:
+        left = (publication.retry_at - now).total_seconds() if publication and publication.retry_at else 0.0
+        if publication is not None and left > 0 and not wished:
             return Plan(status=_backing_off(o, now, publication), again=left)
-        return _start(o, now, publication.attempt)
+        return _start(o, now, publication or PublicationStatus(attempt=1), wished=wished)
     return _follow(o, now, publication)
 
 
@@ -89,113 +95,160 @@ def begun_again(o: Observation, now: datetime, publication: PublicationStatus) -
     return _queued(o, now, publication)
 
 
-def _start(o: Observation, now: datetime, attempt: int) -> Plan:
+def refused(message: str, now: datetime) -> Obstacle:
+    """Return what stands in the way when the cluster does not let the Job be made."""
+    text = (
+        f"The cluster refuses the publication's Job: {message} Raise the quota or correct the policy of the "
+        "module's namespace; it is tried again every minute."
+    )
+    return Obstacle(text, now + _ASK_AGAIN)
+
+
+def _start(o: Observation, now: datetime, publication: PublicationStatus, *, wished: bool) -> Plan:
     if not o.queue.may_start:
         old = o.model.status.publication if o.model.status else None
         return Plan(status=_queued(o, now, old), again=_LOOK)
-    publication = PublicationStatus(attempt=attempt, image=o.image or None)
+    begun = attempts.begun(publication, now, o.image, anew=wished)
     return Plan(
-        actions=(StartPublication(attempt),),
-        status=_publishing(o, now, _RUNNING, TransferStage.PACKAGING, publication),
-        again=_LOOK,
+        actions=(StartPublication(publication.attempt),),
+        status=_publishing(o, now, _RUNNING, begun),
+        again=_LOOK_FOR_POD,
     )
 
 
-def _refused(o: Observation, now: datetime, refusal: Refusal) -> Plan:
-    """Say why the Job is not there; nothing tells when the cluster allows it, so it is tried now and then."""
-    old = o.model.status or ModelStatus()
-    text = (
-        f"The cluster refuses the publication's Job: {refusal.message} Raise the quota or correct the policy "
-        "of the module's namespace; it is tried again every minute."
-    )
-    cause = Cause(Reason.PENDING, text)
-    status = statuses.publishing(
-        o.model,
-        now,
-        cause,
-        transfer=progress.transfer_status(TransferStage.QUEUED, None, old.transfer),
-        publication=old.publication,
-        received=o.received,
-        halted=cause,
-    )
-    return Plan(status=status, again=max((refusal.until - now).total_seconds(), 1.0))
+def _hindered(
+    o: Observation, now: datetime, obstacle: Obstacle, publication: PublicationStatus | None
+) -> Plan:
+    """Say why the Job is not there; nothing tells when it can be, so it is tried now and then."""
+    standing = publication or PublicationStatus(attempt=1, retry_at=obstacle.until)
+    standing = attempts.counted(standing, now)
+    if attempts.is_hopeless(standing, now):
+        return _given_up(o, now, obstacle.message)
+    cause = Cause(Reason.PENDING, obstacle.message)
+    status = _publishing(o, now, cause, standing, stage=TransferStage.QUEUED, halted=cause)
+    return Plan(status=status, again=_seconds(obstacle.until - now))
 
 
 def _follow(o: Observation, now: datetime, publication: PublicationStatus) -> Plan:
-    job = o.job
-    metadata = o.model.metadata
-    transfer = publication_transfer(metadata.uid, metadata.generation, publication.attempt)
+    job, transfer = o.job, _transfer(o, publication)
     if job.phase is JobPhase.ABSENT and transfer in (o.transfers or {}):
-        return Plan(actions=(StartPublication(publication.attempt),), again=_LOOK)
+        return Plan(actions=(StartPublication(publication.attempt),), again=_LOOK_FOR_POD)
     if job.phase is JobPhase.FAILED and job.verdict is not None:
         return failed(o, now, Cause(job.verdict.reason, f"{job.verdict.message} {RETRY_HINT}"))
-    if job.phase is not JobPhase.ACTIVE:
-        return _next_attempt(o, now, publication)
     moved = (o.transfers or {}).get(transfer)
+    publication = attempts.counted(publication, job.since or now)
+    furthest = attempts.furthest(publication, moved)
+    if job.phase is not JobPhase.ACTIVE:
+        return _next_attempt(o, now, furthest)
+    if job.held is not None and job.held.lasts_too_long(now) and o.queue.crowded:
+        return _step_back(o, now, furthest, job.held)
     since = progress.latest(moved.last_progress if moved else None, job.since) or now
-    quiet = now - since
-    if quiet >= _GIVE_UP:
-        text = f"Nothing moved for {_GIVE_UP.total_seconds() / 3600:.0f} hours. {RETRY_HINT}"
-        return failed(o, now, Cause(Reason.STALLED, text))
-    deadline = progress.stall_deadline(moved.total if moved else None)
-    halted = None
-    if quiet >= deadline:
-        why = f": {job.waiting}" if job.waiting else "; the attempt goes on."
-        halted = Cause(Reason.STALLED, f"No byte moved since {since:%Y-%m-%d %H:%M} UTC{why}")
+    quiet, deadline = now - since, progress.stall_deadline(moved.total if moved else None)
+    if quiet >= deadline and attempts.is_hopeless(furthest, now):
+        return _given_up(o, now, _does_not_run(job.held) if job.held else "")
+    halted = _halted(o, now, since if quiet >= deadline else None)
+    look = _LOOK if job.running else _LOOK_FOR_POD
     return Plan(
-        status=_publishing(
-            o, now, _RUNNING, TransferStage.PACKAGING, publication, moved=moved, halted=halted
-        ),
-        again=min(_LOOK, max((deadline - quiet).total_seconds(), 1.0)) if halted is None else _LOOK,
+        status=_publishing(o, now, _RUNNING, publication, moved=moved, halted=halted),
+        again=look if quiet >= deadline else min(look, _seconds(deadline - quiet)),
     )
+
+
+def _halted(o: Observation, now: datetime, stalled: datetime | None) -> Cause | None:
+    """Return why nothing moves, and has not since ``stalled``; None while it does or may soon."""
+    held = o.job.held if o.job.held is not None and o.job.held.lasts(now) else None
+    if stalled is not None:
+        why = f". {_does_not_run(held)}" if held else "; the attempt goes on."
+        return Cause(Reason.STALLED, f"No byte moved since {stalled:%Y-%m-%d %H:%M} UTC{why}")
+    return Cause(Reason.PENDING, _does_not_run(held)) if held else None
+
+
+def _does_not_run(held: Held) -> str:
+    return f"The publication's Pod does not run: {held.message}"
+
+
+def _step_back(o: Observation, now: datetime, publication: PublicationStatus, held: Held) -> Plan:
+    """Let somebody else have the place, and come back behind those who wait now."""
+    following = attempts.following(publication, now)
+    text = f"{_does_not_run(held)} Others have its place meanwhile; it is tried again by itself."
+    obstacle = Obstacle(text, following.retry_at or now)
+    plan = _hindered(o, now, obstacle, following)
+    return replace(plan, actions=(*plan.actions, StepBack(publication.attempt, obstacle)))
 
 
 def _next_attempt(o: Observation, now: datetime, publication: PublicationStatus) -> Plan:
     """A lost worker costs nothing but time: what it journaled is taken over by the next attempt."""
-    delay = _BACKOFF.delay(publication.attempt)
-    following = PublicationStatus(attempt=publication.attempt + 1, retry_at=now + timedelta(seconds=delay))
-    metadata = o.model.metadata
+    words = o.job.words
+    if attempts.is_hopeless(publication, now):
+        return _given_up(o, now, f"Attempt {publication.attempt} ended early, as others before. {words}")
+    following = attempts.following(publication, now)
     return Plan(
-        actions=(
-            RevokeTransfer(publication_transfer(metadata.uid, metadata.generation, publication.attempt)),
-        ),
-        status=_backing_off(o, now, following),
-        again=delay,
+        actions=(RevokeTransfer(_transfer(o, publication)),),
+        status=_backing_off(o, now, following, words),
+        again=_seconds((following.retry_at or now) - now),
     )
+
+
+def _given_up(o: Observation, now: datetime, why: str) -> Plan:
+    hours = attempts.GIVE_UP.total_seconds() / 3600
+    text = f"The publication came no further for {hours:.0f} hours. {why} {RETRY_HINT}"
+    return failed(o, now, Cause(Reason.STALLED, text))
+
+
+def _transfer(o: Observation, publication: PublicationStatus) -> str:
+    metadata = o.model.metadata
+    return publication_transfer(metadata.uid, metadata.generation, publication.attempt)
+
+
+def _seconds(span: timedelta) -> float:
+    return max(span.total_seconds(), 1.0)
 
 
 def _queued(o: Observation, now: datetime, publication: PublicationStatus | None) -> ModelStatus:
-    position = o.queue.position
-    transfer = progress.transfer_status(
-        TransferStage.QUEUED, None, o.model.status.transfer if o.model.status else None, position=position
+    old = o.model.status.transfer if o.model.status else None
+    transfer = progress.transfer_status(TransferStage.QUEUED, None, old, position=o.queue.position)
+    text = (
+        f"The publication waits for a free place; it is number {transfer.queue_position} in the queue."
+        f"{f' {o.obstacle.message}' if o.obstacle else ''}"
     )
-    told = transfer.queue_position
-    step = Cause(Reason.PENDING, f"The publication waits for a free place; it is number {told} in the queue.")
     return statuses.publishing(
-        o.model, now, step, transfer=transfer, publication=publication, received=o.received
+        o.model,
+        now,
+        Cause(Reason.PENDING, text),
+        transfer=transfer,
+        publication=publication,
+        received=o.received,
     )
 
 
-def _backing_off(o: Observation, now: datetime, publication: PublicationStatus) -> ModelStatus:
+def _backing_off(
+    o: Observation, now: datetime, publication: PublicationStatus, words: str | None = None
+) -> ModelStatus:
+    """Say which attempt comes when; why the last one ended is said once and then kept."""
     text = (
         f"Attempt {publication.attempt - 1} ended early; attempt {publication.attempt} begins at "
         f"{publication.retry_at:%H:%M:%S} UTC and takes over what is stored."
     )
-    return _publishing(o, now, Cause(Reason.PUBLISHING, text), TransferStage.PACKAGING, publication)
+    if words is None:
+        told = find(o.model.status.conditions, ConditionType.ARTIFACT_RESOLVED) if o.model.status else None
+        text = told.message if told is not None and told.message.startswith(text) else text
+    elif words:
+        text = f"{text} What it said last: {words}"
+    return _publishing(o, now, Cause(Reason.PUBLISHING, text), publication)
 
 
 def _publishing(
     o: Observation,
     now: datetime,
     step: Cause,
-    stage: TransferStage,
     publication: PublicationStatus,
     *,
+    stage: TransferStage = TransferStage.PACKAGING,
     moved: Bytes | None = None,
     halted: Cause | None = None,
 ) -> ModelStatus:
     old = o.model.status.transfer if o.model.status else None
-    transfer = progress.transfer_status(stage, moved, old)
+    transfer = progress.transfer_status(stage, moved, old, moving=progress.is_moving(moved, now))
     return statuses.publishing(
         o.model,
         now,

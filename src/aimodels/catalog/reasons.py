@@ -77,10 +77,7 @@ def verdict(message: str) -> Cause | None:
     Only the exit code says that an end is permanent; a reason that is not in the vocabulary is shown as
     PublicationFailed with its text.
     """
-    try:
-        said = msgspec.json.decode(message[:_MESSAGE_LIMIT].encode(), type=_Verdict)
-    except (msgspec.MsgspecError, UnicodeError):
-        return None
+    said = _said(message)
     if not said.reason:
         return None
     try:
@@ -88,3 +85,15 @@ def verdict(message: str) -> Cause | None:
     except ValueError:
         reason = ModelReason.PUBLICATION_FAILED
     return Cause(reason, said.message[:_SHOWN] or said.reason)
+
+
+def last_words(message: str) -> str:
+    """Return what a worker said as it ended; empty when it could not."""
+    return _said(message).message[:_SHOWN]
+
+
+def _said(message: str) -> _Verdict:
+    try:
+        return msgspec.json.decode(message[:_MESSAGE_LIMIT].encode(), type=_Verdict)
+    except (msgspec.MsgspecError, UnicodeError):
+        return _Verdict()

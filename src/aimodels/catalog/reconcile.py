@@ -6,7 +6,6 @@ the steps.
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from aimodels.api.model import FINALIZER
@@ -16,7 +15,7 @@ from aimodels.catalog import publications, statuses
 from aimodels.catalog.act import JobRefused
 from aimodels.catalog.decide import decide
 from aimodels.catalog.registry import TOLD_AFTER, is_outage, problem_text
-from aimodels.catalog.state import AddFinalizer, Note, Refusal, RemoveFinalizer
+from aimodels.catalog.state import AddFinalizer, Note, RemoveFinalizer
 from aimodels.catalog.verify import UploadGone
 from kubekit.controller import Again, Done
 from kubekit.errors import Forbidden, NeedsUser, NotFound, Transient
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 
 _STALE = 0.05
 _WHEN_IN_THE_WAY = 60.0
-_WHEN_REFUSED = timedelta(minutes=1)
 _SETTLED = (Phase.READY, Phase.FAILED)
 _BEGINNING = (None, Phase.PENDING, Phase.WAIT_FOR_UPLOAD)
 
@@ -79,7 +77,7 @@ class Reconciler:
         try:
             plan = await self._step(key, model, now)
         except JobRefused as error:
-            self._observer.refused(model, Refusal(str(error), now + _WHEN_REFUSED))
+            self._observer.hindered(model, publications.refused(str(error), now))
             return Again(_STALE)
         except RegistryError as error:
             if not is_outage(error):

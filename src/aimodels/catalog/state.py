@@ -6,8 +6,9 @@ What belongs here: frozen values. What does not: how they are gathered or carrie
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum, auto
 from typing import TYPE_CHECKING
+
+from aimodels.jobs.observed import JobPhase
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,15 +16,7 @@ if TYPE_CHECKING:
 
     from aimodels.api.model import AnyModel, ModelStatus, ResolvedStatus
     from aimodels.api.reasons import ModelEvent, ModelReason
-
-
-class JobPhase(Enum):
-    """How far a publication's Job is."""
-
-    ABSENT = auto()
-    ACTIVE = auto()
-    SUCCEEDED = auto()
-    FAILED = auto()
+    from aimodels.jobs.observed import Held
 
 
 @dataclass(frozen=True)
@@ -36,15 +29,18 @@ class Cause:
 
 @dataclass(frozen=True)
 class PublicationJob:
-    """The Job of the current attempt; ``verdict`` is a permanent reason that its Pod left.
+    """The Job of the current attempt.
 
-    ``waiting`` is why its Pod does not run, where that is known.
+    Its Pod leaves a permanent reason as ``verdict``, or any other last ``words``. ``running`` tells whether
+    it runs, ``held`` why it does not where that is known.
     """
 
     phase: JobPhase
     since: datetime | None = None
     verdict: Cause | None = None
-    waiting: str = ""
+    words: str = ""
+    running: bool = False
+    held: Held | None = None
 
 
 @dataclass(frozen=True)
@@ -81,10 +77,14 @@ class Published:
 
 @dataclass(frozen=True)
 class Queue:
-    """The model's place among those that wait for a free publication, and how many are free."""
+    """The model's place among those that wait for a free publication, and how many are free.
+
+    ``crowded`` tells of one that has a place whether somebody waits for just that.
+    """
 
     position: int = 1
     free: int = 1
+    crowded: bool = False
 
     @property
     def may_start(self) -> bool:
@@ -93,8 +93,8 @@ class Queue:
 
 
 @dataclass(frozen=True)
-class Refusal:
-    """The cluster did not let a publication's Job be made; until when it is not tried again."""
+class Obstacle:
+    """Why a publication's Job is not there, as people are told it; until when it is not tried again."""
 
     message: str
     until: datetime
@@ -122,7 +122,7 @@ class Observation:
     #: whether artifacts lie in the embedded store
     evaluation: bool = False
     queue: Queue = Queue()
-    refused: Refusal | None = None
+    obstacle: Obstacle | None = None
     consumers: tuple[str, ...] = ()
     #: image of the module that publications are made with
     image: str = ""
@@ -167,6 +167,14 @@ class StartPublication(Action):
     """Allow an attempt's transfer and make its Job."""
 
     attempt: int
+
+
+@dataclass(frozen=True)
+class StepBack(Action):
+    """Give the place of an attempt whose Pod does not run to the next: end it, and wait behind the others."""
+
+    attempt: int
+    obstacle: Obstacle
 
 
 @dataclass(frozen=True)

@@ -43,16 +43,16 @@ def decide(o: Observation, now: datetime) -> Plan:
             afterwards=(RevokeTransfers(),),
         )
     old = o.model.status or ModelStatus()
-    transfer = None
+    transfer, moving = None, progress.is_moving(moved, now)
     if moved.moved:
-        transfer = progress.transfer_status(TransferStage.UPLOADING, moved, old.transfer)
+        transfer = progress.transfer_status(TransferStage.UPLOADING, moved, old.transfer, moving=moving)
     expires = last + IDLE
     if old.upload and old.upload.expires_at and abs(expires - old.upload.expires_at) < _TOLD:
         expires = old.upload.expires_at
     return Plan(
         actions=() if o.upload.current else (RefreshUpload(),),
         status=statuses.waiting(o.model, now, expires, transfer),
-        again=min(_LOOK, (last + IDLE - now).total_seconds()),
+        again=progress.PAUSE.total_seconds() if moving else min(_LOOK, (last + IDLE - now).total_seconds()),
     )
 
 

@@ -30,8 +30,8 @@ from kubekit.resources import Job
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from aimodels.catalog.job import JobSettings
     from aimodels.catalog.registry import Registry
+    from aimodels.jobs.manifest import JobSettings
     from kubekit.informer import Informer
     from kubekit.store import Change, Store
     from modelio.registry import TransferProgress

@@ -6,11 +6,11 @@ What belongs here: one method per action, each repeatable. What does not: choosi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from aimodels.api.reasons import DeliveryBlockedReason
 from aimodels.delivery import claims, handover
-from aimodels.delivery.job import SERVICE_ACCOUNT, CopySettings, copy_job
+from aimodels.delivery.job import SERVICE_ACCOUNT, copy_job
 from aimodels.delivery.names import claim_name, copy_name
 from aimodels.delivery.state import (
     AbandonFill,
@@ -22,8 +22,9 @@ from aimodels.delivery.state import (
     RestartCopy,
     StartCopy,
     StartFill,
+    StepBack,
 )
-from kubekit.errors import AlreadyExists, Conflict, Transient
+from kubekit.errors import AlreadyExists, Conflict, Forbidden, Invalid, Transient
 from kubekit.resources import Job, PersistentVolumeClaim
 from modelio.registry import RegistryError, TransferSpec
 from modelkit.names import repository
@@ -36,9 +37,13 @@ if TYPE_CHECKING:
     from aimodels.delivery.names import DeliveryKey
     from aimodels.delivery.observe import Observer
     from aimodels.delivery.slots import Slots
+    from aimodels.jobs.manifest import JobSettings
     from kubekit.client import Client, Propagation
     from modelio.registry import RegistryClient
 
+
+#: A copy that nobody has waited for any more ends by itself; whoever wants it allows it anew.
+_IDLE_SECONDS = 24 * 3600
 
 _log = logging.logger(__name__)
 
@@ -63,7 +68,7 @@ class Actor:
     """Writes to the cluster and to the registry."""
 
     def __init__(
-        self, client: Client, registry: Registry, observer: Observer, slots: Slots, settings: CopySettings
+        self, client: Client, registry: Registry, observer: Observer, slots: Slots, settings: JobSettings
     ) -> None:
         self._client = client
         self._registry = registry
@@ -77,9 +82,12 @@ class Actor:
             case StartFill():
                 return await self._start_fill(key, action)
             case StartCopy():
-                await self._start_copy(action.fill, action.size_bytes)
+                waits = self._take_place(key)
+                return waits or await self._start_copy(action.fill, action.size_bytes)
             case RestartCopy():
                 await self._restart_copy(key, action.fill)
+            case StepBack():
+                await self._step_back(action)
             case HandOver():
                 return await handover.hand_over(self._client, action.fill)
             case FinishHandOver():
@@ -108,18 +116,35 @@ class Actor:
         manifest = claims.fill_claim(contents, self._settings.namespace)
         name = manifest["metadata"]["name"]
         try:
-            await self._client.create(manifest)
-        except AlreadyExists:
-            pass
+            refused = await self._make(key, manifest, DeliveryBlockedReason.SHARED_PVC_CLAIM_PENDING)
         except BaseException:
             self._slots.leave(key)
             raise
-        else:
-            _log.info("copy begun", claim=name, digest=action.digest, bytes=action.size_bytes)
+        if refused is not None:
+            return refused
+        _log.info("copy begun", claim=name, digest=action.digest, bytes=action.size_bytes)
         namespace = self._settings.namespace
         fill = claims.read(await self._client.get(PersistentVolumeClaim, name, namespace), namespace)
         if fill is not None and not fill.deleting:
-            await self._start_copy(fill, action.size_bytes)
+            return await self._start_copy(fill, action.size_bytes)
+        return None
+
+    async def _make(
+        self, key: DeliveryKey, manifest: dict[str, Any], reason: DeliveryBlockedReason
+    ) -> Blocked | None:
+        """Make an object of the module's namespace, or leave the place and return why it is not taken."""
+        try:
+            await self._client.create(manifest)
+        except AlreadyExists:
+            return None
+        except (Forbidden, Invalid) as error:
+            self._slots.leave(key)
+            kind, namespace = manifest["kind"], self._settings.namespace
+            text = (
+                f"The namespace {namespace} of the module does not take the copy's {kind}: {error.message}. "
+                "An administrator raises its quota or corrects its policy; delivery goes on by itself."
+            )
+            return Blocked(reason, text, hard=True)
         return None
 
     def _take_place(self, key: DeliveryKey) -> Blocked | None:
@@ -127,7 +152,8 @@ class Actor:
             return None
         return Blocked(
             DeliveryBlockedReason.SHARED_PVC_MATERIALIZER_PENDING,
-            f"{key.reference} waits for its turn: at most {self._slots.limit} models are copied at once.",
+            f"{key.reference} waits for its turn: at most {self._slots.limit} models are copied at once."
+            f"{self._slots.why(key)}",
         )
 
     async def _restart_copy(self, key: DeliveryKey, fill: Claim) -> None:
@@ -136,7 +162,13 @@ class Actor:
             _log.warning("copy gave up and is started again", claim=fill.name)
             await self._delete_job(fill, wait_for_pods=True)
 
-    async def _start_copy(self, fill: Claim, size_bytes: int) -> None:
+    async def _step_back(self, action: StepBack) -> None:
+        """Delete a Job whose Pod never ran, and stand behind those who wait."""
+        _log.warning("copy gives up its place", claim=action.fill.name, why=action.why)
+        self._slots.step_back(action.fill.target, action.why)
+        await self._delete_job(action.fill, wait_for_pods=False)
+
+    async def _start_copy(self, fill: Claim, size_bytes: int) -> Blocked | None:
         name = copy_name(fill.uid)
         spec = TransferSpec(
             service_account=f"{self._settings.namespace}/{SERVICE_ACCOUNT}",
@@ -146,12 +178,11 @@ class Actor:
             actions=("pull",),
             digest=fill.digest,
             expected_bytes=size_bytes,
+            idle_seconds=_IDLE_SECONDS,
         )
         await self._ask(lambda registry: registry.put_transfer(name, spec))
-        try:
-            await self._client.create(copy_job(self._settings, fill))
-        except AlreadyExists:
-            return
+        pending = DeliveryBlockedReason.SHARED_PVC_MATERIALIZER_PENDING
+        return await self._make(fill.target, copy_job(self._settings, fill), pending)
 
     async def _finish(self, fill: Claim) -> None:
         await handover.restore(self._client, fill)

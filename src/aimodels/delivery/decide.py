@@ -15,7 +15,6 @@ from aimodels.delivery.state import (
     AbandonFill,
     Action,
     Blocked,
-    CopyPhase,
     DeleteClaim,
     Fill,
     FinishHandOver,
@@ -25,7 +24,9 @@ from aimodels.delivery.state import (
     RestartCopy,
     StartCopy,
     StartFill,
+    StepBack,
 )
+from aimodels.jobs.observed import JobPhase
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -37,8 +38,8 @@ if TYPE_CHECKING:
 _LOOK = 15.0
 #: after a copy gave up, before it is tried again
 _REST = 60.0
-#: for so long a Pod may wait for its node or its image without a word about it
-_HELD_UP = 30.0
+#: nothing tells why a Pod does not run yet
+_LOOK_FOR_POD = 2.0
 
 
 def decide(o: Observation, now: datetime) -> Plan:
@@ -70,13 +71,21 @@ def _next_step(o: Observation, serial: int, digest: str, tidying: tuple[Action, 
         abandon = () if fill.claim.deleting else (AbandonFill(fill.claim),)
         removing = _waiting("An earlier copy is being removed first.")
         return Plan((*tidying, *abandon), blocked=removing, again=_LOOK)
-    if fill.copy is CopyPhase.FAILED:
+    if fill.copy is JobPhase.FAILED:
         return _after_failure(o, fill, tidying, now)
-    if fill.copy is CopyPhase.SUCCEEDED:
+    if fill.copy is JobPhase.SUCCEEDED:
         return Plan((*tidying, HandOver(fill.claim)), blocked=_being_copied(o, serial), again=_LOOK)
-    absent = fill.copy is CopyPhase.ABSENT
-    copy = (StartCopy(fill.claim, o.model.size_bytes),) if absent else ()
-    return Plan((*tidying, *copy), blocked=_copying(o, fill, _held(fill, now)), again=_LOOK)
+    return _copy(o, fill, tidying, now)
+
+
+def _copy(o: Observation, fill: Fill, tidying: tuple[Action, ...], now: datetime) -> Plan:
+    blocked = _copying(o, fill, _held(fill, now))
+    look = _LOOK if fill.running else _LOOK_FOR_POD
+    if fill.copy is JobPhase.ABSENT:
+        return Plan((*tidying, StartCopy(fill.claim, o.model.size_bytes)), blocked=blocked, again=look)
+    if fill.held is not None and fill.held.lasts_too_long(now) and o.crowded:
+        return Plan((*tidying, StepBack(fill.claim, _held(fill, now))), blocked=blocked, again=look)
+    return Plan(tidying, blocked=blocked, again=look)
 
 
 def _end_of(fill: Fill | None, mount: Mount) -> tuple[Action, ...]:
@@ -166,8 +175,7 @@ def _not_ready(o: Observation) -> Blocked:
 
 def _held(fill: Fill, now: datetime) -> str:
     """Return what holds the copy's Pod up, once that has lasted: every Pod waits a moment for something."""
-    lasting = fill.since is not None and (now - fill.since).total_seconds() >= _HELD_UP
-    return f" Its Pod does not run: {fill.held}" if lasting and fill.held else ""
+    return f" Its Pod does not run: {fill.held.message}" if fill.held and fill.held.lasts(now) else ""
 
 
 def _copying(o: Observation, fill: Fill, held: str = "") -> Blocked:

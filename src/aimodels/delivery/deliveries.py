@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from aimodels.delivery.decide import decide
 from aimodels.delivery.handover import NamespaceGone
-from aimodels.delivery.state import RestartCopy, StartFill
+from aimodels.delivery.state import RestartCopy, StartCopy, StartFill
 from kubekit.controller import Again, Done
 from kubekit.errors import KubeError, Transient
 
@@ -43,7 +43,7 @@ class DeliveryReconciler:
         """Take the delivery as far as it can go now."""
         seen = await self._observer.observe(key)
         plan = decide(seen, self._clock.now())
-        if not any(isinstance(action, StartFill | RestartCopy) for action in plan.actions):
+        if not any(isinstance(action, StartFill | StartCopy | RestartCopy) for action in plan.actions):
             # What is begun is shown by the informer now, and counted by that.
             self._slots.leave(key)
         blocked, again = plan.blocked, plan.again

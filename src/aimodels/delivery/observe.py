@@ -5,7 +5,6 @@ What belongs here: reading. What does not: deciding (``decide``), or the cluster
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -13,26 +12,24 @@ import msgspec
 from aimodels.api.reasons import DeliveryBlockedReason
 from aimodels.delivery import storageclass
 from aimodels.delivery.names import DeliveryKey, copy_name, model_place, serial_of, serves
-from aimodels.delivery.state import Blocked, CopyPhase, Fill, Mount, Observation
+from aimodels.delivery.state import Blocked, Fill, Mount, Observation
 from aimodels.delivery.template import read_marker
+from aimodels.jobs.observed import JobPhase, ended, phase_of, pods_of, why_held
 from kubekit.errors import KubeError
-from kubekit.pods import why_not_running
-from kubekit.resources import Job, Pod
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from aimodels.delivery.claims import Claim
     from aimodels.delivery.knowledge import Knowledge
+    from aimodels.delivery.slots import Slots
     from aimodels.delivery.views import AnyWorkload, MountingPod
     from kubekit.client import Client
-    from kubekit.resources import StorageClass
+    from kubekit.resources import Job, StorageClass
     from kubekit.store import Store
 
 MODEL_INDEX = "delivery-model"
 CLAIM_INDEX = "delivery-claim"
-
-_JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
 
 
 class _Verdict(msgspec.Struct):
@@ -49,6 +46,7 @@ class Observer:
         self,
         client: Client,
         knowledge: Knowledge,
+        slots: Slots,
         *,
         workloads: Mapping[str, Store[Any]],
         pods: Store[MountingPod],
@@ -59,6 +57,7 @@ class Observer:
     ) -> None:
         self._client = client
         self._knowledge = knowledge
+        self._slots = slots
         self._workloads = workloads
         self._pods = pods
         self._jobs = jobs
@@ -79,6 +78,7 @@ class Observer:
             fills=tuple([await self._fill(one) for one in claims if one.filling]),
             storage_class=self._storage_class(),
             complete=not self._unreadable(),
+            crowded=self._slots.crowded(key),
         )
 
     def wanting(self, key: DeliveryKey) -> list[AnyWorkload]:
@@ -109,12 +109,11 @@ class Observer:
         return tuple(users)
 
     def copying(self) -> set[DeliveryKey]:
-        """Return the deliveries whose copy is under way; one that gave up takes its place again later."""
-        ended = {CopyPhase.SUCCEEDED, CopyPhase.FAILED}
+        """Return the deliveries whose copy is under way: whoever has no Job, or one that gave up, waits."""
         return {
             claim.target
             for claim in self._knowledge.fills()
-            if not claim.deleting and _phase(self._job(claim)) not in ended
+            if not claim.deleting and phase_of(self._job(claim)) is JobPhase.ACTIVE
         }
 
     def _naming(self, kind: str, namespace: str, name: str) -> list[AnyWorkload]:
@@ -133,27 +132,18 @@ class Observer:
 
     async def _fill(self, claim: Claim) -> Fill:
         job = self._job(claim)
-        phase = _phase(job)
-        if job is not None and phase is CopyPhase.FAILED:
-            return Fill(claim, phase, job.failed_at, await self._failure(claim))
-        if job is None or phase is not CopyPhase.ACTIVE or job.status.ready:
-            return Fill(claim, phase)
-        held = why_not_running(await self._pods_of(claim))
-        return Fill(claim, phase, since=job.metadata.creation_timestamp, held=held)
+        phase = phase_of(job)
+        if job is not None and phase is JobPhase.FAILED:
+            return Fill(claim, phase, job.failed_at, await self._failure(job))
+        if job is None or phase is not JobPhase.ACTIVE or job.status.ready:
+            return Fill(claim, phase, running=job is not None)
+        return Fill(claim, phase, held=await why_held(self._client, job))
 
-    async def _pods_of(self, fill: Claim) -> list[Pod]:
-        """Return the Pods of a copy; none where they cannot be asked for, as they only explain."""
-        selector = f"{_JOB_NAME_LABEL}={copy_name(fill.uid)}"
-        try:
-            return await self._client.list(Pod, self._namespace, label_selector=selector)
-        except KubeError:
-            return []
-
-    async def _failure(self, fill: Claim) -> Blocked:
+    async def _failure(self, job: Job) -> Blocked:
         """Return why the copy gave up, in the words that its last Pod left."""
-        verdict = _last_words(await self._pods_of(fill))
+        verdict = await self._last_words(job)
         if verdict is None or not verdict.reason:
-            text = f"The copy Job {copy_name(fill.uid)} in {self._namespace} gave up; it is started again."
+            text = f"The copy Job {job.metadata.name} in {self._namespace} gave up; it is started again."
             said = f" Its last words: {verdict.message}" if verdict is not None else ""
             return Blocked(DeliveryBlockedReason.SHARED_PVC_MATERIALIZER_PENDING, text + said, hard=True)
         volume = verdict.reason != "ManifestInvalid"
@@ -163,6 +153,14 @@ class Observer:
             else DeliveryBlockedReason.SHARED_PVC_MATERIALIZER_PENDING
         )
         return Blocked(reason, f"{verdict.reason}: {verdict.message}", hard=True)
+
+    async def _last_words(self, job: Job) -> _Verdict | None:
+        """Return what the newest of a copy's Pods has left that left anything; it only explains."""
+        try:
+            ends = ended(await pods_of(self._client, job))
+        except KubeError:
+            return None
+        return next((found for _, message in reversed(ends) if (found := _verdict(message))), None)
 
     def _storage_class(self) -> str | Blocked:
         classes = self._classes.list()
@@ -184,28 +182,8 @@ def _listed(workload: AnyWorkload, key: DeliveryKey) -> int | None:
     return serial_of(key.reference, claim) if claim is not None else None
 
 
-def _phase(job: Job | None) -> CopyPhase:
-    if job is None:
-        return CopyPhase.ABSENT
-    if job.succeeded:
-        return CopyPhase.SUCCEEDED
-    if job.failed and not job.metadata.deleting:
-        return CopyPhase.FAILED
-    return CopyPhase.ACTIVE
-
-
-def _last_words(pods: Iterable[Pod]) -> _Verdict | None:
-    """Return what the newest of a copy's Pods has left that left anything."""
-    by_age = sorted(pods, key=lambda pod: pod.metadata.creation_timestamp or datetime.min.replace(tzinfo=UTC))
-    return next((verdict for pod in reversed(by_age) if (verdict := _verdict(pod)) is not None), None)
-
-
-def _verdict(pod: Pod) -> _Verdict | None:
-    for status in pod.status.container_statuses:
-        ended = status.state.terminated
-        if ended is not None and ended.message:
-            try:
-                return msgspec.json.decode(ended.message, type=_Verdict)
-            except msgspec.DecodeError:
-                continue
-    return None
+def _verdict(message: str) -> _Verdict | None:
+    try:
+        return msgspec.json.decode(message, type=_Verdict)
+    except msgspec.DecodeError:
+        return None

@@ -22,7 +22,8 @@ class Slots:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self._begun: dict[DeliveryKey, None] = {}
-        self._waiting: dict[DeliveryKey, None] = {}
+        #: who waits, in order, and why it did not run when it had a place
+        self._waiting: dict[DeliveryKey, str] = {}
 
     def take(self, key: DeliveryKey, busy: Collection[DeliveryKey]) -> bool:
         """Tell whether the copy may begin now; otherwise it keeps its place in the line."""
@@ -31,7 +32,7 @@ class Slots:
         held = {*busy, *self._begun}
         if key in held:
             return True
-        self._waiting.setdefault(key)
+        self._waiting.setdefault(key, "")
         next_ones = [*self._waiting][: max(0, self.limit - len(held))]
         if key not in next_ones:
             return False
@@ -43,6 +44,19 @@ class Slots:
         """Give up the place, in the line or at work."""
         self._waiting.pop(key, None)
         self._begun.pop(key, None)
+
+    def step_back(self, key: DeliveryKey, why: str) -> None:
+        """Give up the place at work for one at the end of the line."""
+        self.leave(key)
+        self._waiting[key] = why
+
+    def why(self, key: DeliveryKey) -> str:
+        """Return why one that waits did not run when it had a place; empty when it had none yet."""
+        return self._waiting.get(key, "")
+
+    def crowded(self, key: DeliveryKey) -> bool:
+        """Tell whether others wait."""
+        return any(one != key for one in self._waiting)
 
     @property
     def waiting(self) -> tuple[DeliveryKey, ...]:

@@ -6,7 +6,6 @@ What belongs here: frozen values. What does not: how they are gathered or carrie
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,15 +14,7 @@ if TYPE_CHECKING:
     from aimodels.api.reasons import DeliveryBlockedReason
     from aimodels.delivery.claims import Claim
     from aimodels.delivery.names import DeliveryKey
-
-
-class CopyPhase(Enum):
-    """How far a copy Job is."""
-
-    ABSENT = auto()
-    ACTIVE = auto()
-    SUCCEEDED = auto()
-    FAILED = auto()
+    from aimodels.jobs.observed import Held, JobPhase
 
 
 @dataclass(frozen=True)
@@ -56,22 +47,25 @@ class Mount:
 
 @dataclass(frozen=True)
 class Fill:
-    """A claim that is being filled, and its Job; when it gave up, since when and why."""
+    """A claim that is being filled, and its Job; when it gave up, since when and why.
+
+    ``running`` tells whether the Job's Pod runs, ``held`` why it does not where that is known.
+    """
 
     claim: Claim
-    copy: CopyPhase
+    copy: JobPhase
     failed_at: datetime | None = None
     failure: Blocked | None = None
-    #: since when the Job is there, and why its Pod does not run, where that is known
-    since: datetime | None = None
-    held: str = ""
+    running: bool = False
+    held: Held | None = None
 
 
 @dataclass(frozen=True)
 class Observation:
     """Everything that is known about one model in one namespace.
 
-    ``complete`` is False when some object could not be read: then nothing is deleted.
+    ``complete`` is False when some object could not be read: then nothing is deleted. ``crowded`` tells
+    whether others wait for a place to copy.
     """
 
     key: DeliveryKey
@@ -82,6 +76,7 @@ class Observation:
     fills: tuple[Fill, ...] = ()
     storage_class: str | Blocked = ""
     complete: bool = True
+    crowded: bool = False
 
 
 class Action:
@@ -100,7 +95,7 @@ class StartFill(Action):
 
 @dataclass(frozen=True)
 class StartCopy(Action):
-    """Allow the transfer of a claim that is there and make its Job."""
+    """Take a place, allow the transfer of a claim that is there and make its Job."""
 
     fill: Claim
     size_bytes: int
@@ -111,6 +106,14 @@ class RestartCopy(Action):
     """Delete the Job that gave up; the next look makes it again."""
 
     fill: Claim
+
+
+@dataclass(frozen=True)
+class StepBack(Action):
+    """Give the place of a copy whose Pod does not run to the next: its Job goes, its claim stays."""
+
+    fill: Claim
+    why: str
 
 
 @dataclass(frozen=True)

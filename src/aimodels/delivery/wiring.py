@@ -42,8 +42,8 @@ from kubekit.resources import Job, PersistentVolumeClaim, StorageClass
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from aimodels.delivery.job import CopySettings
     from aimodels.delivery.views import AnyWorkload
+    from aimodels.jobs.manifest import JobSettings
     from kubekit.informer import Informer
     from kubekit.manager import Manager
     from kubekit.store import Change
@@ -57,7 +57,7 @@ _WORKERS = 8
 class DeliverySettings:
     """What delivery is told; an empty class means the cluster's default one."""
 
-    copies: CopySettings
+    copies: JobSettings
     storage_class: str = ""
     most_copies: int = 2
 
@@ -90,9 +90,11 @@ class Delivery:
             followed.models.store, followed.cluster_models.store, followed.volumes.store, namespace
         )
         stores = {kind: informer.store for kind, informer in followed.workloads.items()}
+        self._slots = Slots(settings.most_copies)
         self._observer = Observer(
             client,
             knowledge,
+            self._slots,
             workloads=stores,
             pods=followed.pods.store,
             jobs=followed.jobs.store,
@@ -100,7 +102,6 @@ class Delivery:
             configured_class=settings.storage_class,
             namespace=namespace,
         )
-        self._slots = Slots(settings.most_copies)
         outcomes = Outcomes(self._outcome_changed)
         actor = Actor(client, registry, self._observer, self._slots, settings.copies)
         deliveries = DeliveryReconciler(self._observer, actor, self._slots, outcomes, clock)

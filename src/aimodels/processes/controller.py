@@ -13,12 +13,12 @@ from starlette.applications import Starlette
 
 from aimodels.catalog.bootstrap import TRUST, Bootstrap, BootstrapSettings
 from aimodels.catalog.handout import UploadSettings
-from aimodels.catalog.job import JobSettings
 from aimodels.catalog.registry import Registry
 from aimodels.catalog.wiring import Catalog, CatalogSettings
 from aimodels.delivery import wiring as deliveries
-from aimodels.delivery.job import CopySettings
 from aimodels.delivery.wiring import DeliverySettings
+from aimodels.jobs.manifest import JobSettings
+from aimodels.jobs.placement import Placement
 from aimodels.processes.settings import ControllerSettings
 from kubekit.certs import Policy
 from kubekit.client import Client, connect
@@ -44,11 +44,11 @@ def build(client: Client, given: ControllerSettings, clock: Clock, *, lease: Lea
         ),
         clock,
     )
-    jobs = JobSettings(given.namespace, given.image, given.dmcr_url, TRUST, given.log_level)
-    copies = CopySettings(given.namespace, given.image, given.dmcr_url, TRUST, given.log_level)
+    placement = Placement(given.node_selector, given.tolerations)
+    jobs = JobSettings(given.namespace, given.image, given.dmcr_url, TRUST, given.log_level, placement)
     delivery = deliveries.setup(
         manager,
-        DeliverySettings(copies, given.shared_pvc_storage_class, given.max_copies),
+        DeliverySettings(jobs, given.shared_pvc_storage_class, given.max_copies),
         registry,
         clock,
     )

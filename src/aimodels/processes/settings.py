@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 
 from aimodels.api.model import MODULE_NAMESPACE
+from aimodels.jobs.placement import Toleration, check
 
 
 class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,10 +22,17 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     shared_pvc_storage_class: str = ""
     max_publications: int = 4
     max_copies: int = 2
+    #: where the Pods of Jobs run: labels of nodes as a JSON object, tolerations as a JSON list
+    node_selector: dict[str, str] = {}
+    tolerations: tuple[Toleration, ...] = ()
     evaluation_store: bool = False
     health_port: int = 8081
     #: life of the certificates, as an ISO 8601 duration: shortened to watch a renewal
     certificate_validity: timedelta = timedelta(days=90)
+
+    def __post_init__(self) -> None:
+        """Refuse a placement that no Job could have."""
+        check(self.node_selector, self.tolerations)
 
 
 class ApiSettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,8 +9,9 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from aimodels.api.reasons import ModelReason
+from aimodels.jobs.worker import Interrupted
 from aimodels.publication import plan
-from aimodels.publication.outcome import Interrupted, Refused
+from aimodels.publication.outcome import Refused
 from aimodels.publication.push import Pusher
 from aimodels.publication.received import DEFAULT_NAME, RemoteBlob, fetch
 from modelkit import archives, inspection, modelpack, names

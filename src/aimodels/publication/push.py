@@ -7,7 +7,7 @@ import time
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
-from aimodels.publication.outcome import Interrupted
+from aimodels.jobs.worker import Interrupted
 from modelio.registry import DigestMismatch
 from modelkit.modelpack import Layer
 from opskit.logging import logger

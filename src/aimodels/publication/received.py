@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from aimodels.publication.outcome import Interrupted
+from aimodels.jobs.worker import Interrupted
 from modelio.registry import NotFound
 from modelkit import digest as digests
 from modelkit import names

@@ -1,8 +1,8 @@
 """The publication Job's settings: environment variables ``PUBLICATION_*``."""
 
-from pathlib import Path
-
 import msgspec
+
+from aimodels.jobs.worker import WorkerSettings
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -11,18 +11,9 @@ class Source(msgspec.Struct, frozen=True):
     type: str
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """Which repository, on whose behalf, from where.
+class Settings(WorkerSettings, frozen=True, kw_only=True):
+    """Which model, from where."""
 
-    transfer: whose grants are asked for with the token file; without a token file the registry is open.
-    """
-
-    dmcr_url: str
-    repository: str
-    model_name: str
     transfer: str
+    model_name: str
     source: str = '{"type":"Upload"}'
-    ca_file: Path | None = None
-    token_file: Path | None = None
-    termination_file: Path = Path("/dev/termination-log")
-    log_level: str = "info"

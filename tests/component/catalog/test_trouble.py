@@ -5,22 +5,22 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import pytest
 
 from aimodels.api.model import AnyModel, Model
 from aimodels.api.reasons import ConditionType, ModelReason, Phase
-from aimodels.catalog import names, registry
+from aimodels.catalog import names, publications, registry
 from aimodels.catalog.names import Key
+from aimodels.jobs import observed
 from kubekit.client import connect
 from kubekit.conditions import find
 from kubekit.resources import Job, Namespace, Role, Secret
-from kubekit.resources.meta import custom
 from opskit import metrics
 from tests.kit import upload
 from tests.kit.catalog import Cluster, running_catalog
 from tests.kit.controlplane import fresh_namespace
 from tests.kit.eventually import eventually
+from tests.kit.quota import limited, unlimited
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,12 +68,11 @@ async def test_an_outage_of_the_registry_is_told_on_every_waiting_model_and_pass
     assert fresh.status.phase == Phase.PENDING
 
     await dmcr.start()
-    for model, reason in (
-        (waiting, ModelReason.WAITING_FOR_USER_UPLOAD),
-        (fresh, ModelReason.WAITING_FOR_USER_UPLOAD),
-        (moving, ModelReason.PACKAGING),
-    ):
-        await cluster.until(model, partial(says, type_=ConditionType.READY, reason=reason))
+    for model in (waiting, fresh):
+        await cluster.until(
+            model, partial(says, type_=ConditionType.READY, reason=ModelReason.WAITING_FOR_USER_UPLOAD)
+        )
+    await cluster.until(moving, lambda seen: not waits_for_storage(seen))
     again = await cluster.get(moving)
     assert again.status
     assert again.status.publication
@@ -185,7 +184,7 @@ async def test_a_job_that_a_quota_refuses_is_told_and_holds_no_place(
 ) -> None:
     async with running_catalog(control_plane, namespace, dmcr.url, max_publications=1) as cluster:
         model = await cluster.phase(await cluster.make(Model, UPLOAD), Phase.WAIT_FOR_UPLOAD)
-        await _quota(cluster, namespace, jobs=0)
+        await limited(cluster.client, namespace, {"count/jobs.batch": "0"})
         await upload.received(registry, names.repository(Key.of(model)), GGUF)
 
         told = await cluster.until(model, _names_the_quota)
@@ -194,35 +193,71 @@ async def test_a_job_that_a_quota_refuses_is_told_and_holds_no_place(
         assert told.status.transfer
         assert told.status.transfer.queue_position is None
 
-        await _quota(cluster, namespace, jobs=5)
+        await unlimited(cluster.client, namespace)
         await cluster.annotate(model, retry="1")
         await cluster.job(model)
 
 
-def _names_the_quota(model: AnyModel) -> bool:
+async def test_a_pod_that_a_quota_refuses_or_that_has_no_node_is_told_in_the_clusters_words(
+    control_plane: Path,
+    namespace: str,
+    dmcr: Dmcr,
+    registry: RegistryClient,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(observed, "TOLD_AFTER", 0.0)
+    monkeypatch.setattr(publications, "_LOOK_FOR_POD", 0.2)
+    async with running_catalog(control_plane, namespace, dmcr.url) as cluster:
+        model = await cluster.phase(await cluster.make(Model, UPLOAD), Phase.WAIT_FOR_UPLOAD)
+        await limited(cluster.client, namespace, {"pods": "0"})
+        await upload.received(registry, names.repository(Key.of(model)), GGUF)
+        told = await cluster.until(model, _names_the_quota)
+        assert says(told, ConditionType.PROGRESSING, ModelReason.PENDING)
+        assert told.status
+        assert told.status.phase == Phase.PUBLISHING
+
+        await unlimited(cluster.client, namespace)
+        await cluster.until(model, lambda seen: "no nodes available" in _ready_text(seen), within=40.0)
+
+
+async def test_publications_whose_pods_do_not_run_take_turns(
+    control_plane: Path,
+    namespace: str,
+    dmcr: Dmcr,
+    registry: RegistryClient,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("TOLD_AFTER", "MOST_HELD"):
+        monkeypatch.setattr(observed, name, 0.0)
+    monkeypatch.setattr(publications, "_LOOK_FOR_POD", 0.2)
+    async with running_catalog(control_plane, namespace, dmcr.url, max_publications=1) as cluster:
+        first, second = [
+            await cluster.phase(await cluster.make(Model, UPLOAD), Phase.WAIT_FOR_UPLOAD) for _ in range(2)
+        ]
+        await upload.received(registry, names.repository(Key.of(first)), GGUF)
+        await cluster.job(await cluster.phase(first, Phase.PUBLISHING))
+        await upload.received(registry, names.repository(Key.of(second)), GGUF)
+        await cluster.job(second)
+        assert len(await cluster.client.list(Job, namespace)) == 1, "one place is one place"
+        told = await cluster.until(first, lambda seen: "no nodes available" in _ready_text(seen))
+        assert told.status
+        assert told.status.publication
+        assert told.status.publication.attempt == 2
+
+        await cluster.job(first, 2)
+        await upload.published(registry, names.repository(Key.of(first)), GGUF)
+        await upload.published(registry, names.repository(Key.of(second)), GGUF)
+        for model in (first, second):
+            await cluster.phase(model, Phase.READY)
+
+
+def _ready_text(model: AnyModel) -> str:
     ready = find(model.status.conditions, ConditionType.READY) if model.status else None
-    return ready is not None and "exceeded quota" in ready.message
+    return ready.message if ready is not None else ""
 
 
-async def _quota(cluster: Cluster, namespace: str, *, jobs: int) -> None:
-    """Allow so many Jobs in the namespace, and wait until the cluster counts them."""
-    hard = {"count/jobs.batch": str(jobs)}
-    quotas = custom("", "v1", "ResourceQuota", "resourcequotas")
-    manifest = {
-        "apiVersion": "v1",
-        "kind": "ResourceQuota",
-        "metadata": {"name": "few", "namespace": namespace},
-        "spec": {"hard": hard},
-    }
-    await cluster.client.patch(
-        quotas, "few", manifest, namespace=namespace, content="apply", field_manager="test"
-    )
-
-    async def counted() -> bool:
-        answer = await cluster.client.request("GET", quotas.path(namespace, "few"))
-        return bool(msgspec.json.decode(answer)["status"].get("hard") == hard)
-
-    await eventually(counted)
+def _names_the_quota(model: AnyModel) -> bool:
+    return "exceeded quota" in _ready_text(model)
 
 
 async def test_a_deleted_secret_is_made_again_with_another_token(cluster: Cluster, namespace: str) -> None:

@@ -9,7 +9,6 @@ import pytest
 from lightkube.config.kubeconfig import KubeConfig
 
 from aimodels.api.model import Model
-from aimodels.delivery import decide
 from aimodels.delivery.names import RECLAIM_ANNOTATION
 from kubekit.client import Client
 from kubekit.errors import Unreachable
@@ -17,6 +16,7 @@ from kubekit.manager import Manager
 from kubekit.resources import Deployment, Job, Namespace, PersistentVolumeClaim, Pod
 from tests.kit.delivery import DIGEST, OTHER_DIGEST, copy_pods, delivering, end_pod
 from tests.kit.eventually import eventually
+from tests.kit.quota import limited, unlimited
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -108,23 +108,14 @@ async def test_a_model_that_becomes_ready_later_is_delivered_then(made: World) -
 
 
 async def test_an_exhausted_quota_is_told_and_waited_for(made: World) -> None:
-    quota = {"name": "small", "namespace": made.namespace}
-    spec = {"hard": {"requests.storage": "1Gi"}}
-    path = f"/api/v1/namespaces/{made.namespace}/resourcequotas"
-    body = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": quota, "spec": spec}
-    await made.client.request("POST", path, body=body)
-    await eventually(partial(_counted, made.client, f"{path}/small"))
+    await limited(made.client, made.namespace, {"requests.storage": "1Gi"})
     await made.model("gemma")
     await made.workload("app", model="gemma")
     async with delivering(made):
         await eventually(partial(has_reason, made, "app", "SharedPVCQuotaExceeded"))
         assert await made.fills() == [], "nothing is copied that could not be handed over"
-        await made.client.request("DELETE", f"{path}/small")
+        await unlimited(made.client, made.namespace)
         await made.bound("ai-model-gemma-1")
-
-
-async def _counted(client: Client, path: str) -> bool:
-    return b'"used"' in await client.request("GET", path)
 
 
 async def test_a_missing_class_is_told_and_waited_for(made: World) -> None:
@@ -152,23 +143,6 @@ async def test_a_volume_that_does_not_come_is_told(made: World) -> None:
     async with delivering(made):
         await eventually(partial(has_reason, made, "app", "SharedPVCClaimPending"))
         made.storage_works.set()
-        await made.bound("ai-model-gemma-1")
-
-
-async def test_a_copy_whose_pod_cannot_start_says_why(made: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decide, "_HELD_UP", 0.0)
-    monkeypatch.setattr(decide, "_LOOK", 0.2)
-    made.kubelet_works.clear()
-    await made.model("gemma")
-    await made.workload("app", model="gemma")
-    async with delivering(made):
-
-        async def told() -> bool:
-            found = await made.client.get(Deployment, "app", made.namespace)
-            return "no nodes available" in found.metadata.annotations.get(MESSAGE, "")
-
-        await eventually(told)
-        made.kubelet_works.set()
         await made.bound("ai-model-gemma-1")
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from aimodels.publication.outcome import Exit, Refused
+from aimodels.jobs.worker import Exit
+from aimodels.publication.outcome import Refused
 from aimodels.publication.publish import publish
 from modelio.registry import NotFound, RegistryClient
 from modelkit import archives, modelpack

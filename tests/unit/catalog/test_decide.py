@@ -9,10 +9,10 @@ import pytest
 
 from aimodels.api.model import FORCE_DELETE_ANNOTATION, RETRY_ANNOTATION, ModelStatus, PublicationStatus
 from aimodels.api.reasons import ConditionType, ModelEvent, ModelReason, Phase
-from aimodels.catalog import statuses
+from aimodels.catalog import publications, statuses
+from aimodels.catalog.attempts import GIVE_UP
 from aimodels.catalog.decide import decide
 from aimodels.catalog.names import publication_transfer
-from aimodels.catalog.publications import _GIVE_UP
 from aimodels.catalog.state import (
     NOTHING,
     AddFinalizer,
@@ -21,22 +21,22 @@ from aimodels.catalog.state import (
     CloseRepository,
     DeleteJobs,
     IssueUpload,
-    JobPhase,
     Observation,
     Plan,
     PublicationJob,
     Queue,
     RefreshUpload,
-    Refusal,
     RemoveFinalizer,
     RemoveTag,
     RevokeTransfer,
     RevokeTransfers,
     StartPublication,
+    StepBack,
     UploadObjects,
     WithdrawUpload,
 )
 from aimodels.catalog.uploads import IDLE
+from aimodels.jobs.observed import Held, JobPhase
 from kubekit.conditions import find
 from tests.kit.observations import (
     CATALOG,
@@ -53,10 +53,12 @@ from tests.kit.observations import (
 )
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from aimodels.api.model import ModelSource
 
 UNDO = (RevokeTransfers(), WithdrawUpload(), DeleteJobs(), CloseRepository())
-SECOND = timedelta(seconds=1)
+SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
 
 
 def phase(plan: Plan) -> str | None:
@@ -192,6 +194,18 @@ def test_bytes_on_their_way_are_told() -> None:
     assert plan.status.progress == "30%"
 
 
+def test_an_upload_that_pauses_tells_no_speed() -> None:
+    moving = decide(waiting(transfers={UPLOAD_TRANSFER: Bytes(30, 100, 10.0, NOW)}), NOW)
+    assert moving.again == 30, "nothing tells that it paused"
+    seen = waiting(model=model(moving.status), transfers={UPLOAD_TRANSFER: Bytes(30, 100, 9.0, NOW)})
+    paused = decide(seen, NOW + 30 * SECOND)
+    assert paused.status
+    assert paused.status.transfer
+    assert paused.status.transfer.bytes == 30
+    assert paused.status.transfer.bytes_per_second is None
+    assert paused.status.transfer.eta_seconds is None
+
+
 def test_a_complete_upload_starts_the_publication() -> None:
     plan = decide(waiting(tags={"upload": DIGEST}), NOW)
 
@@ -212,7 +226,8 @@ def test_a_free_place_is_taken() -> None:
     plan = decide(begun(), NOW)
     assert plan.actions == (StartPublication(1),)
     assert plan.status
-    assert plan.status.publication == PublicationStatus(attempt=1)
+    assert plan.status.publication == PublicationStatus(attempt=1, since=NOW)
+    assert plan.again == 2, "nothing tells why its Pod does not run"
 
 
 def test_a_full_house_is_waited_for_with_the_place_in_the_queue() -> None:
@@ -226,11 +241,11 @@ def test_a_full_house_is_waited_for_with_the_place_in_the_queue() -> None:
 
 
 def test_a_job_that_the_cluster_refuses_is_told_with_what_to_do_and_tried_again_later() -> None:
-    refused = Refusal("exceeded quota: jobs", NOW + 30 * SECOND)
-    plan = decide(replace(begun(), refused=refused), NOW)
+    refused = publications.refused("exceeded quota: jobs", NOW)
+    plan = decide(replace(begun(), obstacle=refused), NOW)
 
     assert plan.actions == ()
-    assert plan.again == 30
+    assert plan.again == 60
     assert plan.status
     progressing = find(plan.status.conditions, ConditionType.PROGRESSING)
     assert progressing
@@ -240,13 +255,14 @@ def test_a_job_that_the_cluster_refuses_is_told_with_what_to_do_and_tried_again_
     assert plan.status.transfer
     assert plan.status.transfer.queue_position is None, "it does not wait for a place"
 
-    assert decide(replace(begun(), refused=refused), NOW + 30 * SECOND).actions == (StartPublication(1),)
+    later = replace(begun(), model=model(plan.status), obstacle=refused)
+    assert decide(later, NOW + MINUTE).actions == (StartPublication(1),)
 
 
 def test_a_wish_does_not_wait_for_the_cluster_to_allow_the_job() -> None:
-    refused = Refusal("exceeded quota: jobs", NOW + 30 * SECOND)
+    refused = publications.refused("exceeded quota: jobs", NOW)
     wished = model(status(Phase.PUBLISHING), annotations={RETRY_ANNOTATION: "1"})
-    assert decide(replace(begun(), model=wished, refused=refused), NOW).actions == (StartPublication(1),)
+    assert decide(replace(begun(), model=wished, obstacle=refused), NOW).actions == (StartPublication(1),)
 
 
 @pytest.mark.parametrize("job", [JobPhase.ABSENT, JobPhase.ACTIVE, JobPhase.FAILED, JobPhase.SUCCEEDED])
@@ -292,7 +308,8 @@ def test_an_attempt_that_ended_early_is_followed_by_another_one_later(ended: Job
     assert plan.actions == (RevokeTransfer(publication_transfer(UID, 1, 1)),)
     assert phase(plan) == Phase.PUBLISHING
     assert plan.status
-    assert plan.status.publication == PublicationStatus(attempt=2, retry_at=NOW + 2 * SECOND)
+    following = PublicationStatus(attempt=2, retry_at=NOW + 2 * SECOND, since=NOW)
+    assert plan.status.publication == following
     assert plan.again == 2
 
 
@@ -327,16 +344,180 @@ def test_a_permanent_verdict_fails_the_model() -> None:
     assert plan.afterwards == (RevokeTransfers(),)
 
 
+HELD = "0/3 nodes are available: 3 Insufficient memory."
+
+
+def held(seconds: float, **changes: Any) -> Observation:
+    """Return what is seen of a publication whose Pod waits for a node since then."""
+    since = NOW - timedelta(seconds=seconds)
+    waits = PublicationJob(JobPhase.ACTIVE, since=since, held=Held(HELD, since))
+    return publishing(**{"job": waits} | changes)
+
+
+def test_what_holds_a_pod_up_is_told_within_seconds_in_the_clusters_words() -> None:
+    fresh = decide(held(2), NOW)
+    assert reason(fresh) == ModelReason.PACKAGING
+    assert fresh.again == 2, "nothing else tells when it changes"
+
+    told = decide(held(6), NOW)
+    assert told.actions == ()
+    assert reason(told, ConditionType.PROGRESSING) == ModelReason.PENDING
+    assert find_message(told) == f"The publication's Pod does not run: {HELD}"
+    assert phase(told) == Phase.PUBLISHING
+
+    running = replace(held(6), job=PublicationJob(JobPhase.ACTIVE, since=NOW, running=True))
+    assert decide(running, NOW).again == 60
+
+
+def test_a_pod_that_does_not_run_gives_its_place_to_somebody_who_waits() -> None:
+    crowded = Queue(crowded=True)
+    assert decide(held(59, queue=crowded), NOW).actions == ()
+    assert decide(held(7200), NOW).actions == (), "while nobody waits it stays where it can begin at once"
+
+    plan = decide(held(60, queue=crowded), NOW)
+    (action,) = plan.actions
+    assert isinstance(action, StepBack)
+    assert action.attempt == 1
+    assert HELD in find_message(plan)
+    assert reason(plan) == ModelReason.PENDING
+    assert plan.status
+    assert plan.status.publication
+    assert (plan.status.publication.attempt, plan.status.publication.retry_at) == (2, action.obstacle.until)
+
+    later = replace(
+        begun(), model=model(plan.status), obstacle=action.obstacle, queue=Queue(position=3, free=0)
+    )
+    assert decide(later, NOW).status == plan.status
+    waits = decide(later, action.obstacle.until)
+    assert "number 3 in the queue" in find_message(waits)
+    assert HELD in find_message(waits), "what held it up is not forgotten"
+    assert decide(replace(later, queue=Queue()), action.obstacle.until).actions == (StartPublication(2),)
+
+
 def test_silence_is_told_as_stalled_and_ends_in_failure_after_a_day() -> None:
-    since = NOW - timedelta(minutes=3)
-    stalled = decide(publishing(job=PublicationJob(JobPhase.ACTIVE, since=since, waiting="no node")), NOW)
+    stalled = decide(held(180), NOW)
     assert phase(stalled) == Phase.PUBLISHING
     assert reason(stalled) == ModelReason.STALLED
-    assert "no node" in find_message(stalled)
+    assert HELD in find_message(stalled)
 
-    dead = decide(publishing(job=PublicationJob(JobPhase.ACTIVE, since=NOW - _GIVE_UP)), NOW)
+    dead = decide(held(GIVE_UP.total_seconds()), NOW)
     assert phase(dead) == Phase.FAILED
+    assert HELD in find_message(dead)
     assert dead.afterwards == (RevokeTransfers(), DeleteJobs()), "its Pod may wait for a node for ever"
+
+
+# a publication that does not come further
+
+
+def failing(plan: Plan | None, now: datetime, moved: Bytes | None = None) -> Plan:
+    """Return what follows when the attempt of the plan before ends early."""
+    old = plan.status if plan else status(Phase.PUBLISHING, publication=PublicationStatus(attempt=1))
+    assert old
+    assert old.publication
+    name = publication_transfer(UID, 1, old.publication.attempt)
+    ended = publishing(
+        model=model(old),
+        transfers={name: moved} if moved else {},
+        job=PublicationJob(JobPhase.FAILED, words="no answer from dmcr"),
+    )
+    return decide(ended, now)
+
+
+def again(plan: Plan, now: datetime) -> Plan:
+    """Return what follows when the pause after an attempt is over."""
+    return decide(publishing(model=model(plan.status), job=PublicationJob(JobPhase.ABSENT)), now)
+
+
+def test_attempts_that_come_no_further_end_after_a_day_and_a_wish_begins_them_again() -> None:
+    now, plan, tries = NOW, failing(None, NOW), 1
+    while phase(plan) == Phase.PUBLISHING:
+        assert plan.again
+        now += plan.again * SECOND
+        plan = again(plan, now)
+        assert isinstance(plan.actions[0], StartPublication)
+        now += 10 * SECOND
+        tries += 1
+        # Every attempt reads the same hundred bytes before it dies: that is no progress.
+        plan = failing(plan, now, Bytes(100, 1000, last_progress=now))
+    assert phase(plan) == Phase.FAILED
+    assert reason(plan) == ModelReason.STALLED
+    assert "came no further for 24 hours" in find_message(plan)
+    assert "no answer from dmcr" in find_message(plan)
+    assert RETRY_ANNOTATION in find_message(plan)
+    assert GIVE_UP < now - NOW < GIVE_UP + timedelta(minutes=10)
+    assert tries > 250
+
+    wished = model(plan.status, annotations={RETRY_ANNOTATION: "1"})
+    retried = decide(Observation(wished, tags={"upload": DIGEST}, transfers={}), now)
+    assert phase(retried) == Phase.PUBLISHING, "the bytes stay good"
+    begun_again = again(retried, now)
+    assert begun_again.status
+    assert begun_again.status.publication
+    assert begun_again.status.publication.since == now
+    assert phase(failing(begun_again, now + MINUTE)) == Phase.PUBLISHING
+
+
+def test_attempts_that_come_further_go_on_for_ever() -> None:
+    now, plan = NOW, failing(None, NOW)
+    for number in range(20):
+        now += timedelta(hours=6)
+        plan = failing(again(plan, now), now + SECOND, Bytes(100 + number, 1000, last_progress=now))
+        assert phase(plan) == Phase.PUBLISHING
+
+
+def test_waiting_for_a_place_is_no_reason_to_fail() -> None:
+    plan = failing(None, NOW)
+    begun_late = again(plan, NOW + 3 * GIVE_UP)
+    assert begun_late.actions == (StartPublication(2),)
+    assert phase(failing(begun_late, NOW + 3 * GIVE_UP + MINUTE)) == Phase.PUBLISHING
+
+
+def test_a_cluster_that_refuses_the_job_for_a_day_fails_the_model() -> None:
+    now = NOW
+    plan = decide(replace(begun(), obstacle=publications.refused("no quota", now)), now)
+    while phase(plan) == Phase.PUBLISHING:
+        now += timedelta(hours=1)
+        seen = replace(begun(), model=model(plan.status), obstacle=publications.refused("no quota", now))
+        plan = decide(seen, now)
+    assert now - NOW == GIVE_UP
+    assert reason(plan) == ModelReason.STALLED
+    assert "no quota" in find_message(plan)
+
+
+def test_an_attempt_that_moves_is_let_go_on_though_others_came_further() -> None:
+    old = PublicationStatus(attempt=2, since=NOW - 2 * GIVE_UP, furthest_bytes=900)
+    name = publication_transfer(UID, 1, 2)
+    seen = publishing(
+        2,
+        model=model(status(Phase.PUBLISHING, publication=old)),
+        transfers={name: Bytes(100, 1000, last_progress=NOW)},
+    )
+    assert phase(decide(seen, NOW)) == Phase.PUBLISHING
+
+
+def test_why_an_attempt_ended_is_told_until_the_next_one_begins() -> None:
+    plan = failing(None, NOW)
+    assert "no answer from dmcr" in find_message(plan)
+    assert again(plan, NOW + SECOND).status == plan.status
+    outage = decide(publishing(model=model(plan.status), problem="no answer"), NOW + SECOND)
+    assert find_message(again(outage, NOW + SECOND)) == find_message(plan)
+
+
+def test_numbers_of_a_speed_go_when_nothing_moves() -> None:
+    name = publication_transfer(UID, 1, 1)
+    moving = decide(publishing(transfers={name: Bytes(50, 100, 25.0, NOW)}), NOW)
+    assert moving.status
+    assert moving.status.transfer
+    assert moving.status.transfer.bytes_per_second == 25
+    seen = publishing(model=model(moving.status), transfers={name: Bytes(50, 100, 0.0, NOW)})
+    stalled = decide(seen, NOW + 3 * MINUTE)
+    backing_off = failing(moving, NOW + SECOND)
+    for plan in (stalled, backing_off):
+        assert plan.status
+        assert plan.status.transfer
+        assert plan.status.transfer.bytes == 50
+        assert plan.status.transfer.bytes_per_second is None
+        assert plan.status.transfer.eta_seconds is None
 
 
 def test_a_publication_that_is_there_makes_the_model_ready() -> None:
@@ -461,7 +642,7 @@ def test_an_upload_of_a_kind_that_was_not_served_is_judged_once_by_each_version(
     begun = decide(replace(o, model=model(plan.status), image="newer"), NOW)
     assert begun.actions == (StartPublication(5),)
     assert begun.status
-    assert begun.status.publication == PublicationStatus(attempt=5, image="newer")
+    assert begun.status.publication == PublicationStatus(attempt=5, image="newer", since=NOW)
 
 
 @pytest.mark.parametrize("old", [Phase.WAIT_FOR_UPLOAD, Phase.PUBLISHING, Phase.FAILED])

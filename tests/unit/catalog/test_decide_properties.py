@@ -26,7 +26,6 @@ from aimodels.catalog.state import (
     Bytes,
     Cause,
     CloseRepository,
-    JobPhase,
     Observation,
     Plan,
     PublicationJob,
@@ -35,6 +34,7 @@ from aimodels.catalog.state import (
     StartPublication,
     UploadObjects,
 )
+from aimodels.jobs.observed import JobPhase
 from kubekit.conditions import first_not_true, is_true
 from tests.kit.observations import (
     CATALOG,

@@ -12,8 +12,9 @@ from aimodels.catalog.act import JobRefused
 from aimodels.catalog.names import Key
 from aimodels.catalog.reconcile import Reconciler
 from aimodels.catalog.registry import is_outage
-from aimodels.catalog.state import JobPhase, Observation, PublicationJob, Refusal
+from aimodels.catalog.state import Observation, Obstacle, PublicationJob
 from aimodels.catalog.verify import UploadGone, received_file
+from aimodels.jobs.observed import JobPhase
 from kubekit.controller import Again
 from kubekit.errors import Transient
 from modelio.registry import (
@@ -97,7 +98,7 @@ class World:
         self.observation = publishing(job=PublicationJob(JobPhase.ABSENT))
         self.told: list[RegistryError] = []
         self.statuses: list[ModelStatus] = []
-        self.refusals: list[Refusal] = []
+        self.obstacles: list[Obstacle] = []
 
     def model(self, _key: Key) -> AnyModel:
         return self.observation.model
@@ -105,8 +106,8 @@ class World:
     async def observe(self, *_: object) -> Observation:
         return self.observation
 
-    def refused(self, _model: AnyModel, refusal: Refusal) -> None:
-        self.refusals.append(refusal)
+    def hindered(self, _model: AnyModel, obstacle: Obstacle) -> None:
+        self.obstacles.append(obstacle)
 
     async def act(self, *_: object) -> None:
         error, self.error = self.error, None
@@ -162,5 +163,6 @@ async def test_a_job_that_the_cluster_refuses_is_noted_and_looked_at_at_once() -
     outcome = await world.reconcile()
     assert isinstance(outcome, Again)
     assert outcome.after < 1
-    assert [one.message for one in world.refusals] == ["exceeded quota"]
+    (obstacle,) = world.obstacles
+    assert "exceeded quota" in obstacle.message
     assert world.statuses == [], "a Job that was not made is not told as running"

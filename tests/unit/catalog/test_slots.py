@@ -4,12 +4,13 @@ from datetime import timedelta
 from typing import Any
 
 import msgspec
+import pytest
 
 from aimodels.api.model import AnyModel, PublicationStatus
 from aimodels.api.reasons import Phase
 from aimodels.catalog.names import UID_LABEL
 from aimodels.catalog.slots import Slots
-from aimodels.catalog.state import Queue, Refusal
+from aimodels.catalog.state import Obstacle, Queue
 from kubekit.resources import Job, ObjectMeta
 from kubekit.resources.workloads import JobCondition, JobStatus
 from tests.kit.observations import NOW, model, status
@@ -56,10 +57,10 @@ def test_a_job_that_was_just_made_counts_before_it_is_seen() -> None:
     slots = Slots(1)
     slots.begun("x", "job-x")
     assert slots.queue(queued("a"), [queued("x")], [], NOW) == Queue(position=1, free=0)
-    assert slots.expects("x", "job-x")
+    assert slots.expects("x", "job-x", NOW)
 
     slots.settled("x", "job-x")
-    assert not slots.expects("x", "job-x")
+    assert not slots.expects("x", "job-x", NOW)
     assert not slots.queue(queued("a"), [queued("x")], [job("x")], NOW).may_start
 
 
@@ -85,21 +86,43 @@ def test_of_all_that_wait_exactly_as_many_may_start_as_there_are_places() -> Non
     assert len(started) == 3
 
 
-def test_who_was_refused_by_the_cluster_takes_no_place_until_it_is_tried_again() -> None:
+def test_a_job_that_came_and_went_unseen_is_not_expected_for_ever() -> None:
+    slots = Slots(1)
+    slots.begun("x", "job-x")
+    assert slots.expects("x", "job-x", NOW)
+    assert slots.expects("x", "job-x", NOW + timedelta(seconds=59))
+    assert not slots.expects("x", "job-x", NOW + timedelta(seconds=60))
+    assert slots.queue(queued("a"), [queued("x")], [], NOW).free == 1
+
+
+def test_who_was_hindered_takes_no_place_meanwhile_and_comes_behind_those_who_wait() -> None:
     slots, later = Slots(1), NOW + timedelta(seconds=60)
     slots.begun("x", "job-x")
     slots.settled("x", "job-x")
-    slots.refuse("x", Refusal("exceeded quota", later))
-    others = [queued("x", 9)]
-    assert slots.queue(queued("a"), others, [], NOW) == Queue(position=1, free=1)
-    assert slots.queue(queued("a"), others, [], later).position == 2
+    slots.hinder("x", Obstacle("exceeded quota", later))
+    hindered, waiting = queued("x", 9), queued("a")
+    assert slots.queue(waiting, [hindered], [], NOW) == Queue(position=1, free=1)
+    assert slots.queue(waiting, [hindered], [], later).position == 1
+    assert slots.queue(hindered, [waiting], [], later).position == 2
+    assert slots.queue(queued("new", -61), [hindered], [], later + timedelta(seconds=1)).position == 2
 
     slots.begun("x", "job-x")
-    assert slots.refusal("x") is None
+    assert slots.obstacle("x") is None
 
 
-def test_a_refusal_goes_with_its_model() -> None:
+def test_an_obstacle_goes_with_its_model() -> None:
     slots = Slots(1)
-    slots.refuse("x", Refusal("exceeded quota", NOW))
+    slots.hinder("x", Obstacle("exceeded quota", NOW))
     slots.queue(queued("a"), [], [], NOW)
-    assert slots.refusal("x") is None
+    assert slots.obstacle("x") is None
+
+
+@pytest.mark.parametrize(
+    ("limit", "waiting", "crowded"), [(1, 0, False), (1, 1, True), (2, 1, False), (2, 2, True)]
+)
+def test_it_is_crowded_when_somebody_could_have_just_the_place_that_one_holds(
+    limit: int, waiting: int, *, crowded: bool
+) -> None:
+    others = [queued(f"w{number}") for number in range(waiting)]
+    assert Slots(limit).queue(queued("held"), others, [job("held")], NOW).crowded is crowded
+    assert not Slots(limit).queue(queued("idle"), others, [], NOW).crowded

@@ -14,7 +14,6 @@ from aimodels.delivery.names import DeliveryKey, claim_name
 from aimodels.delivery.state import (
     AbandonFill,
     Blocked,
-    CopyPhase,
     DeleteClaim,
     Fill,
     FinishHandOver,
@@ -25,7 +24,9 @@ from aimodels.delivery.state import (
     RestartCopy,
     StartCopy,
     StartFill,
+    StepBack,
 )
+from aimodels.jobs.observed import Held, JobPhase
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 KEY = DeliveryKey("ai-demo", "Model", "gemma")
@@ -53,7 +54,7 @@ def claim(serial: int = 1, digest: str = X, **changes: Any) -> Claim:
     return Claim(**values | changes)
 
 
-def fill(copy: CopyPhase, serial: int = 1, digest: str = X, **changes: Any) -> Fill:
+def fill(copy: JobPhase, serial: int = 1, digest: str = X, **changes: Any) -> Fill:
     changes = {"namespace": "d8-ai-models", "name": f"fill-{serial}", "filling": True} | changes
     return Fill(claim(serial, digest, **changes), copy)
 
@@ -80,33 +81,33 @@ def test_without_a_class_nothing_is_begun() -> None:
 
 
 def test_a_missing_class_does_not_stop_what_is_on_its_way() -> None:
-    filled = fill(CopyPhase.SUCCEEDED)
+    filled = fill(JobPhase.SUCCEEDED)
     plan = decide(seen(storage_class=NO_CLASS, fills=(filled,)), NOW)
     assert plan.actions == (HandOver(filled.claim),)
 
 
 @pytest.mark.parametrize(
     ("copy", "expected"),
-    [(CopyPhase.ABSENT, StartCopy), (CopyPhase.ACTIVE, None), (CopyPhase.SUCCEEDED, HandOver)],
+    [(JobPhase.ABSENT, StartCopy), (JobPhase.ACTIVE, None), (JobPhase.SUCCEEDED, HandOver)],
 )
-def test_a_fill_goes_step_by_step(copy: CopyPhase, expected: type | None) -> None:
+def test_a_fill_goes_step_by_step(copy: JobPhase, expected: type | None) -> None:
     plan = decide(seen(fills=(fill(copy),)), NOW)
     assert [type(action) for action in plan.actions] == ([expected] if expected else [])
     assert plan.blocked is not None
 
 
 def test_a_claim_that_waits_for_a_class_given_up_is_made_anew() -> None:
-    stuck = fill(CopyPhase.ACTIVE, bound=False, volume="", storage_class="typo")
+    stuck = fill(JobPhase.ACTIVE, bound=False, volume="", storage_class="typo")
     assert decide(seen(fills=(stuck,)), NOW).actions == (AbandonFill(stuck.claim),)
     assert decide(seen(fills=(stuck,), storage_class=NO_CLASS), NOW).actions == ()
-    for copy in (CopyPhase.ACTIVE, CopyPhase.SUCCEEDED):
-        kept = fill(copy, storage_class="earlier", lost=copy is CopyPhase.SUCCEEDED)
+    for copy in (JobPhase.ACTIVE, JobPhase.SUCCEEDED):
+        kept = fill(copy, storage_class="earlier", lost=copy is JobPhase.SUCCEEDED)
         assert AbandonFill(kept.claim) not in decide(seen(fills=(kept,)), NOW).actions
 
 
 def test_an_unbound_claim_and_a_running_copy_are_told_apart() -> None:
-    waiting = decide(seen(fills=(fill(CopyPhase.ACTIVE, bound=False),)), NOW).blocked
-    running = decide(seen(fills=(fill(CopyPhase.ACTIVE),)), NOW).blocked
+    waiting = decide(seen(fills=(fill(JobPhase.ACTIVE, bound=False),)), NOW).blocked
+    running = decide(seen(fills=(fill(JobPhase.ACTIVE),)), NOW).blocked
     assert waiting is not None
     assert running is not None
     assert waiting.reason == Reason.SHARED_PVC_CLAIM_PENDING
@@ -116,24 +117,38 @@ def test_an_unbound_claim_and_a_running_copy_are_told_apart() -> None:
 
 def held(seconds: int, *, bound: bool = True) -> Fill:
     """Return a copy whose Pod waits for its image since then."""
-    since = NOW - timedelta(seconds=seconds)
-    return replace(fill(CopyPhase.ACTIVE, bound=bound), since=since, held="ImagePullBackOff: no host")
+    waits = Held("ErrImagePull: no host", NOW - timedelta(seconds=seconds))
+    return replace(fill(JobPhase.ACTIVE, bound=bound), held=waits)
 
 
 @pytest.mark.parametrize("bound", [True, False])
-def test_a_pod_that_is_held_up_is_told_with_its_own_reason_once_that_lasts(*, bound: bool) -> None:
-    lasting = decide(seen(fills=(held(60, bound=bound),)), NOW).blocked
-    fresh = decide(seen(fills=(held(5, bound=bound),)), NOW).blocked
-    assert lasting is not None
-    assert fresh is not None
-    assert "ImagePullBackOff: no host" in lasting.message
-    assert "ImagePullBackOff" not in fresh.message
-    assert lasting.reason == fresh.reason
+def test_a_pod_that_is_held_up_is_told_with_its_own_reason_within_seconds(*, bound: bool) -> None:
+    lasting = decide(seen(fills=(held(5, bound=bound),)), NOW)
+    fresh = decide(seen(fills=(held(4, bound=bound),)), NOW)
+    assert lasting.blocked is not None
+    assert fresh.blocked is not None
+    assert "Its Pod does not run: ErrImagePull: no host" in lasting.blocked.message
+    assert "ErrImagePull" not in fresh.blocked.message
+    assert lasting.blocked.reason == fresh.blocked.reason
+    assert fresh.again == 2, "nothing else tells that"
+
+
+def test_a_copy_whose_pod_does_not_run_gives_its_place_to_somebody_who_waits() -> None:
+    waits = held(60)
+    assert decide(seen(fills=(waits,)), NOW).actions == (), "while nobody waits it may begin at any time"
+    assert decide(seen(fills=(held(59),), crowded=True), NOW).actions == ()
+    running = replace(fill(JobPhase.ACTIVE), running=True)
+    assert decide(seen(fills=(running,), crowded=True), NOW).actions == ()
+
+    plan = decide(seen(fills=(waits,), crowded=True), NOW)
+    assert plan.actions == (StepBack(waits.claim, " Its Pod does not run: ErrImagePull: no host"),)
+    assert plan.blocked is not None
+    assert "no host" in plan.blocked.message
 
 
 def test_a_copy_that_gave_up_rests_and_begins_again() -> None:
     why = Blocked(Reason.SHARED_PVC_CLAIM_PENDING, "the volume is read-only", hard=True)
-    failed = replace(fill(CopyPhase.FAILED), failed_at=NOW - timedelta(seconds=20), failure=why)
+    failed = replace(fill(JobPhase.FAILED), failed_at=NOW - timedelta(seconds=20), failure=why)
     resting = decide(seen(fills=(failed,)), NOW)
     assert (resting.actions, resting.blocked, resting.again) == ((), why, 40.0)
     rested = decide(seen(fills=(failed,)), NOW + timedelta(seconds=60))
@@ -147,21 +162,21 @@ def test_a_delivered_model_needs_nothing() -> None:
 
 
 def test_what_the_filling_needed_goes_once_the_claim_is_bound() -> None:
-    filled = fill(CopyPhase.SUCCEEDED, lost=True)
+    filled = fill(JobPhase.SUCCEEDED, lost=True)
     assert decide(seen(mounts=(mount(),), fills=(filled,)), NOW).actions == (FinishHandOver(filled.claim),)
-    going = fill(CopyPhase.ABSENT, deleting=True)
+    going = fill(JobPhase.ABSENT, deleting=True)
     assert decide(seen(mounts=(mount(),), fills=(going,)), NOW).actions == ()
 
 
 def test_a_fill_whose_claim_got_another_volume_is_taken_back() -> None:
     """Finished, its volume would wait for ever for a claim that is bound elsewhere."""
-    filled = fill(CopyPhase.SUCCEEDED, volume="pv-filled")
+    filled = fill(JobPhase.SUCCEEDED, volume="pv-filled")
     plan = decide(seen(mounts=(mount(volume="pv-of-a-user"),), fills=(filled,)), NOW)
     assert plan.actions == (AbandonFill(filled.claim),)
 
 
 def test_a_claim_that_is_made_but_not_bound_is_handed_over_again() -> None:
-    filled = fill(CopyPhase.SUCCEEDED, lost=True)
+    filled = fill(JobPhase.SUCCEEDED, lost=True)
     plan = decide(seen(mounts=(mount(bound=False),), fills=(filled,)), NOW)
     assert plan.actions == (HandOver(filled.claim),)
 
@@ -176,13 +191,13 @@ def test_another_digest_gets_another_claim_and_the_old_one_stays_while_it_is_use
 
 
 def test_an_obsolete_fill_is_abandoned() -> None:
-    old = fill(CopyPhase.ACTIVE)
+    old = fill(JobPhase.ACTIVE)
     plan = decide(seen(model=replace(READY, digest=Y), fills=(old,)), NOW)
     assert plan.actions == (AbandonFill(old.claim), StartFill(2, Y, 10, "shared"))
 
 
 def test_nobody_wants_it_any_more() -> None:
-    running = fill(CopyPhase.ACTIVE)
+    running = fill(JobPhase.ACTIVE)
     plan = decide(seen(wanted=False, mounts=(mount(),), fills=(running,)), NOW)
     assert plan.actions == (AbandonFill(running.claim), DeleteClaim(claim()))
     assert plan.blocked is None
@@ -220,7 +235,7 @@ def test_a_model_being_deleted_keeps_serving_who_has_it() -> None:
 
 def test_a_model_that_lost_its_status_deletes_nothing() -> None:
     unknown = ModelState(exists=True, phase="Pending")
-    plan = decide(seen(model=unknown, mounts=(mount(),), fills=(fill(CopyPhase.ACTIVE, 2),)), NOW)
+    plan = decide(seen(model=unknown, mounts=(mount(),), fills=(fill(JobPhase.ACTIVE, 2),)), NOW)
     assert plan.actions == ()
 
 
@@ -237,7 +252,7 @@ MODELS = [
     ModelState(exists=False),
 ]
 MOUNTS: list[tuple[Mount, ...]] = [(), (mount(),), (mount(used=True),), (mount(bound=False),), (mount(2, Y),)]
-FILLS: list[tuple[Fill, ...]] = [(), *[(fill(copy),) for copy in CopyPhase], (fill(CopyPhase.ACTIVE, 2, Y),)]
+FILLS: list[tuple[Fill, ...]] = [(), *[(fill(copy),) for copy in JobPhase], (fill(JobPhase.ACTIVE, 2, Y),)]
 EVERYTHING = list(product(MODELS, MOUNTS, FILLS, [None, 1, 2], [True, False], [True, False]))
 
 

@@ -13,6 +13,7 @@ from aimodels.delivery.claims import Contents
 from aimodels.delivery.knowledge import Knowledge, claim_indexes
 from aimodels.delivery.names import DeliveryKey, copy_name
 from aimodels.delivery.observe import CLAIM_INDEX, Observer
+from aimodels.delivery.slots import Slots
 from aimodels.delivery.views import MountingPod, claim_index
 from kubekit.resources import Job, ObjectMeta, PersistentVolumeClaim, Pod, StorageClass
 from kubekit.resources.core import ContainerState, ContainerStateTerminated, ContainerStatus, PodStatus
@@ -68,9 +69,11 @@ def observer(cluster: Cluster, fills: list[PersistentVolumeClaim], *seen: Job) -
     jobs = Store[Job]("Job")
     jobs.replace(seen)
     workloads: dict[str, Store[Any]] = {}
+    slots = Slots(2)
     return Observer(
         cast("Client", cluster),
         Knowledge(Store[Model]("Model"), Store[ClusterModel]("ClusterModel"), volumes, OURS),
+        slots,
         workloads=workloads,
         pods=Store[MountingPod]("Pod", {CLAIM_INDEX: claim_index}),
         jobs=jobs,
@@ -80,10 +83,10 @@ def observer(cluster: Cluster, fills: list[PersistentVolumeClaim], *seen: Job) -
     )
 
 
-def test_a_copy_that_gave_up_or_is_done_keeps_nobody_waiting() -> None:
-    fills = [fill(name) for name in ("new", "running", "failed", "done")]
+def test_a_copy_without_a_job_that_gave_up_or_is_done_keeps_nobody_waiting() -> None:
+    fills = [fill(name) for name in ("parked", "running", "failed", "done")]
     seen = observer(Cluster(), fills, job("running"), job("failed", "Failed"), job("done", "Complete"))
-    assert {key.name for key in seen.copying()} == {"new", "running"}
+    assert {key.name for key in seen.copying()} == {"running"}
 
 
 @pytest.mark.parametrize(

@@ -6,22 +6,20 @@ from kubekit.pods import why_not_running
 from kubekit.resources import ContainerState, ContainerStateWaiting, ContainerStatus, Pod, PodStatus
 from kubekit.resources.core import PodCondition
 
+
+def waits(reason: str, message: str) -> PodStatus:
+    """Return the status of a Pod that has its node."""
+    held = ContainerState(waiting=ContainerStateWaiting(reason=reason, message=message))
+    return PodStatus(
+        conditions=[PodCondition(type="PodScheduled", status="True")],
+        container_statuses=[ContainerStatus(state=held)],
+    )
+
+
 UNSCHEDULABLE = PodStatus(
     conditions=[PodCondition(type="PodScheduled", status="False", message="0/1 nodes are available")]
 )
-WITHOUT_IMAGE = PodStatus(
-    conditions=[PodCondition(type="PodScheduled", status="True")],
-    container_statuses=[
-        ContainerStatus(
-            state=ContainerState(waiting=ContainerStateWaiting(reason="ImagePullBackOff", message="no host"))
-        )
-    ],
-)
-BEGINNING = PodStatus(
-    container_statuses=[
-        ContainerStatus(state=ContainerState(waiting=ContainerStateWaiting(reason="ContainerCreating")))
-    ]
-)
+BEGINNING = waits("ContainerCreating", "")
 RUNNING = PodStatus(container_statuses=[ContainerStatus(ready=True)])
 
 
@@ -29,7 +27,16 @@ RUNNING = PodStatus(container_statuses=[ContainerStatus(ready=True)])
     ("status", "text"),
     [
         (UNSCHEDULABLE, "0/1 nodes are available"),
-        (WITHOUT_IMAGE, "ImagePullBackOff: no host"),
+        (waits("ErrImagePull", "rpc error: no host"), "ErrImagePull: rpc error: no host"),
+        (
+            waits("ImagePullBackOff", 'Back-off pulling image "x:1": ErrImagePull: rpc error: no host'),
+            "ErrImagePull: rpc error: no host",
+        ),
+        (
+            waits("ImagePullBackOff", 'Back-off pulling image "x:1"'),
+            'ErrImagePull: Back-off pulling image "x:1"',
+        ),
+        (waits("CreateContainerConfigError", "no key"), "CreateContainerConfigError: no key"),
         (BEGINNING, ""),
         (RUNNING, ""),
     ],

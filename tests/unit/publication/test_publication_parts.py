@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aimodels.api.reasons import ModelReason
+from aimodels.jobs.worker import Interrupted, tell
 from aimodels.publication import plan
 from aimodels.publication.__main__ import owner_of
-from aimodels.publication.outcome import Interrupted, tell
 from aimodels.publication.push import Hashing, Pusher
 from aimodels.publication.received import Received, RemoteBlob, fetch
 from modelio.registry import Manifest, NotFound
@@ -194,6 +194,7 @@ async def test_another_manifest_is_not_taken_for_an_upload(manifest: Any) -> Non
 @pytest.mark.parametrize("text", ["x", "x" * 5000, "\U0001f600" * 5000, '"\\\n' * 2000, "\ud800"])
 def test_the_last_message_fits_what_the_kubelet_keeps(tmp_path: Path, text: str) -> None:
     file = tmp_path / "termination"
+    file.touch()
     tell(file, ModelReason.PUBLICATION_FAILED, text)
     assert len(file.read_bytes()) <= 4096
     assert json.loads(file.read_bytes())["reason"] == "PublicationFailed"

@@ -1,45 +1,21 @@
-"""How a copy ends when it cannot be done: reasons, exit codes, the termination message.
+"""Why a copy cannot be done, or not by this attempt: the reasons.
 
 What belongs here: what the controller learns. What does not: what was tried.
 
 Error tree::
 
-    Refused                 base: trying again cannot help; ``reason`` is a word of the closed vocabularies
+    jobs.worker.Refused
     ├── VolumeRefused       the volume cannot be written, or holds what is not ours
     ├── VolumeFull          there is not enough space
     └── LayoutRefused       the artifact has a form that this version cannot lay out
-    Mismatch                bytes do not have their digest; the next attempt begins that file anew
+    jobs.worker.Interrupted
+    └── Mismatch            bytes do not have their digest; the next attempt begins that file anew
 """
 
 from __future__ import annotations
 
-import contextlib
-from enum import IntEnum
-from typing import TYPE_CHECKING
-
-import msgspec
-
 from aimodels.api.reasons import DeliveryBlockedReason, ModelReason
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-_MOST_MESSAGE = 3000
-
-
-class Exit(IntEnum):
-    """Exit codes of the process; anything but DONE and PERMANENT is tried again by the Job."""
-
-    DONE = 0
-    TRANSIENT = 1
-    WRONG_SETTINGS = 2
-    PERMANENT = 3
-
-
-class Refused(Exception):
-    """The copy cannot be done as things are; the message says what, why and the next step."""
-
-    reason: str = ModelReason.MANIFEST_INVALID
+from aimodels.jobs.worker import Interrupted, Refused
 
 
 class VolumeRefused(Refused):
@@ -60,18 +36,5 @@ class LayoutRefused(Refused):
     reason = ModelReason.MANIFEST_INVALID
 
 
-class Mismatch(Exception):
+class Mismatch(Interrupted):
     """What was read does not have the digest that names it."""
-
-
-class _Message(msgspec.Struct):
-    reason: str
-    message: str
-
-
-def tell(path: Path, reason: str, message: str) -> None:
-    """Write the termination message, where the kubelet provides the file."""
-    if not path.exists():
-        return
-    with contextlib.suppress(OSError):
-        path.write_bytes(msgspec.json.encode(_Message(reason, message[:_MOST_MESSAGE])))

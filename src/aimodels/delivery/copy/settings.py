@@ -2,22 +2,14 @@
 
 from pathlib import Path
 
-import msgspec
+from aimodels.jobs.worker import WorkerSettings
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """Where from, what, where to.
+class Settings(WorkerSettings, frozen=True, kw_only=True):
+    """What, where to.
 
-    digest: of the manifest. target: where the claim is mounted. transfer: whose grants are asked for with
-    the token file; without a token file the registry is open.
+    digest: of the manifest. target: where the claim is mounted.
     """
 
-    dmcr_url: str
-    repository: str
     digest: str
-    ca_file: Path | None = None
-    token_file: Path | None = None
-    transfer: str | None = None
     target: Path = Path("/target")
-    termination_file: Path = Path("/dev/termination-log")
-    log_level: str = "info"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from aimodels.delivery.copy.outcome import Exit
+from aimodels.jobs.worker import Exit
 from modelio.registry import RegistryClient
 from modelkit import archives, modelpack
 from modelkit.facts import ModelFacts

@@ -9,7 +9,8 @@ import pytest
 
 from aimodels.delivery.copy import sink, volume
 from aimodels.delivery.copy.__main__ import main
-from aimodels.delivery.copy.outcome import Exit, VolumeFull, VolumeRefused
+from aimodels.delivery.copy.outcome import VolumeFull, VolumeRefused
+from aimodels.jobs.worker import Exit
 
 
 @pytest.mark.parametrize(
