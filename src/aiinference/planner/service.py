@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 from starlette.routing import Route
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from aiinference.planner.contract import Answer
+    from aiinference.planner.inventory import Inventory
     from aiinference.planner.plan import Recipes
-    from aiinference.planner.source import Source
-    from kubekit.tokens import TokenReviews
+    from kubekit.reviews import Identity
 
 BODY_BYTES = 1 << 20
 BODY_SECONDS = 5.0
@@ -54,13 +54,29 @@ class ProblemReason(StrEnum):
     API_SERVER_UNAVAILABLE = "APIServerUnavailable"
 
 
+class Source(Protocol):
+    """Where the inventory is read."""
+
+    async def inventory(self) -> Inventory:
+        """Return what the cluster has; ``KubeError`` when it cannot be read."""
+        ...
+
+
+class Reviews(Protocol):
+    """Who tells whose a token is."""
+
+    async def identify(self, token: str) -> Identity | None:
+        """Return its owner, None when it is not valid; ``KubeError`` or ``Overloaded`` without an answer."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Planner:
     """What the service answers with."""
 
     recipes: Recipes
     source: Source
-    reviews: TokenReviews
+    reviews: Reviews
     #: user names of those who may ask
     callers: Collection[str]
     audience: str
