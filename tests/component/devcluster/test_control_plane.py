@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.cluster
 
 NOBODY = "65534"
+COMPONENTS = 4
 #: The right to read what is root's, since the interpreter and the cache may lie in root's home, and no other.
 READ_ONLY = ("--inh-caps=-all,+dac_read_search", "--ambient-caps=-all,+dac_read_search")
 
@@ -30,10 +32,20 @@ READ_ONLY = ("--inh-caps=-all,+dac_read_search", "--ambient-caps=-all,+dac_read_
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """A folder of the ordinary user, where that user can reach it."""
-    with tempfile.TemporaryDirectory(prefix="devcluster-") as name:
-        if os.geteuid() == 0:
-            os.chown(name, int(NOBODY), int(NOBODY))
-        yield Path(name)
+    with _folder() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def own() -> Iterator[Own]:
+    """A control plane of the ordinary user's, which every test brings up first: mostly it runs already."""
+    with _folder() as folder, free_ports() as port_base:
+        made = Own(folder, port_base)
+        yield made
+        stopped = made.devcluster("down")
+        assert stopped.returncode == 0, stopped.stderr
+        assert not (folder / "c").exists()
+        assert not made.processes()
 
 
 def test_a_pod_is_accepted_in_the_namespace(control_plane: Path, namespace: str) -> None:
@@ -51,24 +63,22 @@ def test_the_namespace_is_deleted_after_use(control_plane: Path) -> None:
         assert name not in _active(client)
 
 
-def test_an_ordinary_user_has_a_control_plane(folder: Path) -> None:
-    with free_ports() as port_base:
-        try:
-            started = _devcluster(folder, "up", "--control-plane-only", f"--port-base={port_base}")
-            assert started.returncode == 0, started.stderr
-            assert "cluster ready" in started.stderr
-            status = _devcluster(folder, "status").stdout
-            assert status.count("running") == 4
-            again = _devcluster(folder, "up", "--control-plane-only", f"--port-base={port_base}")
-            assert again.returncode == 0, again.stderr
-            without_images = _devcluster(folder, "load", "image.tar")
-            assert without_images.returncode == 1
-            assert "this cluster has no node" in without_images.stderr
-        finally:
-            stopped = _devcluster(folder, "down")
-        assert stopped.returncode == 0, stopped.stderr
-    assert not (folder / "c").exists()
-    assert not _processes_of(folder)
+def test_two_commands_at_a_time_wait_for_each_other(own: Own) -> None:
+    with ThreadPoolExecutor() as pool:
+        both = list(pool.map(lambda _: own.up(), range(2)))
+    assert [one.returncode for one in both] == [0, 0], "".join(one.stderr for one in both)
+    assert len(own.processes()) == COMPONENTS
+
+
+def test_an_ordinary_user_has_a_control_plane(own: Own) -> None:
+    started = own.up()
+    assert started.returncode == 0, started.stderr
+    assert "cluster ready" in started.stderr
+    status = own.devcluster("status").stdout
+    assert status.count("running") == COMPONENTS
+    without_images = own.devcluster("load", "image.tar")
+    assert without_images.returncode == 1
+    assert "this cluster has no node" in without_images.stderr
 
 
 def test_what_is_missing_is_listed_and_nothing_is_built(folder: Path) -> None:
@@ -81,64 +91,74 @@ def test_what_is_missing_is_listed_and_nothing_is_built(folder: Path) -> None:
     assert not (folder / "c").exists()
 
 
-def test_two_commands_at_a_time_wait_for_each_other(folder: Path) -> None:
-    with free_ports() as port_base:
-        arguments = ("up", "--control-plane-only", f"--port-base={port_base}")
-        try:
-            with ThreadPoolExecutor() as pool:
-                both = list(pool.map(lambda _: _devcluster(folder, *arguments), range(2)))
-            assert [one.returncode for one in both] == [0, 0], "".join(one.stderr for one in both)
-            assert len(_processes_of(folder)) == 4
-        finally:
-            _devcluster(folder, "down")
+def test_what_an_interrupted_start_has_not_written_down_is_not_in_the_way(own: Own) -> None:
+    assert own.up().returncode == 0
+    (own.cluster / "pids" / "etcd.json").unlink()
+    (own.cluster / "pids" / "kube-apiserver.json").unlink()
+    started = own.up()
+    assert started.returncode == 0, started.stderr
+    assert len(own.processes()) == COMPONENTS
 
 
-def test_what_an_interrupted_start_has_not_written_down_is_not_in_the_way(folder: Path) -> None:
-    with free_ports() as port_base:
-        arguments = ("up", "--control-plane-only", f"--port-base={port_base}")
-        try:
-            assert _devcluster(folder, *arguments).returncode == 0
-            (folder / "c" / "pids" / "etcd.json").unlink()
-            (folder / "c" / "pids" / "kube-apiserver.json").unlink()
-            started = _devcluster(folder, *arguments)
-            assert started.returncode == 0, started.stderr
-            assert len(_processes_of(folder)) == 4
-        finally:
-            _devcluster(folder, "down")
+def test_a_control_plane_goes_on_where_it_was_killed(own: Own) -> None:
+    assert own.up().returncode == 0
+    kubeconfig = Path(own.devcluster("kubeconfig").stdout.strip())
+    with Client(config=KubeConfig.from_file(kubeconfig)) as client:
+        client.create(Namespace(metadata=ObjectMeta(name="kept")))
+    for pid in own.processes():
+        os.kill(pid, 9)
+    started = own.up()
+    assert started.returncode == 0, started.stderr
+    with Client(config=KubeConfig.from_file(kubeconfig)) as client:
+        assert "kept" in _active(client)
 
 
-def test_a_control_plane_goes_on_where_it_was_killed(folder: Path) -> None:
-    with free_ports() as port_base:
-        arguments = ("up", "--control-plane-only", f"--port-base={port_base}")
-        try:
-            assert _devcluster(folder, *arguments).returncode == 0
-            kubeconfig = Path(_devcluster(folder, "kubeconfig").stdout.strip())
-            with Client(config=KubeConfig.from_file(kubeconfig)) as client:
-                client.create(Namespace(metadata=ObjectMeta(name="kept")))
-            for pid in _processes_of(folder):
-                os.kill(pid, 9)
-            started = _devcluster(folder, *arguments)
-            assert started.returncode == 0, started.stderr
-            with Client(config=KubeConfig.from_file(kubeconfig)) as client:
-                assert "kept" in _active(client)
-        finally:
-            _devcluster(folder, "down")
+def test_processes_without_a_folder_are_found_and_ended(own: Own) -> None:
+    assert own.up().returncode == 0
+    before = own.processes()
+    (own.cluster / "settings.json").unlink()
+    for file in (own.cluster / "pids").iterdir():
+        file.unlink()
+    started = own.up()
+    assert started.returncode == 0, started.stderr
+    assert "Left over from an earlier cluster, removed: " in started.stderr
+    assert not before & own.processes()
 
 
-def test_processes_without_a_folder_are_found_and_ended(folder: Path) -> None:
-    with free_ports() as port_base:
-        arguments = ("up", "--control-plane-only", f"--port-base={port_base}")
-        try:
-            assert _devcluster(folder, *arguments).returncode == 0
-            (folder / "c" / "settings.json").unlink()
-            for file in (folder / "c" / "pids").iterdir():
-                file.unlink()
-            started = _devcluster(folder, *arguments)
-            assert started.returncode == 0, started.stderr
-            assert "Left over from an earlier cluster, removed: " in started.stderr
-        finally:
-            _devcluster(folder, "down")
-    assert not _processes_of(folder)
+class Own:
+    """A control plane that an ordinary user has in a folder, by the command line."""
+
+    def __init__(self, folder: Path, port_base: int) -> None:
+        self.cluster = folder / "c"
+        self._folder = folder
+        self._port_base = port_base
+
+    def up(self) -> subprocess.CompletedProcess[str]:
+        """Start what does not run."""
+        return self.devcluster("up", "--control-plane-only", f"--port-base={self._port_base}")
+
+    def devcluster(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return _devcluster(self._folder, *arguments)
+
+    def processes(self) -> set[int]:
+        """Return the processes that have a file below the folder in their command line."""
+        inside = f"{self._folder}/".encode()
+        found = set()
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                if inside in (process / "cmdline").read_bytes():
+                    found.add(int(process.name))
+            except OSError:
+                continue
+        return found
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="devcluster-") as name:
+        if os.geteuid() == 0:
+            os.chown(name, int(NOBODY), int(NOBODY))
+        yield Path(name)
 
 
 def _active(client: Client) -> set[str]:
@@ -161,15 +181,3 @@ def _devcluster(folder: Path, *arguments: str, **variables: str) -> subprocess.C
     command = [*_as_nobody(), sys.executable, "-m", "devcluster", "--dir", str(folder / "c"), *arguments]
     environment = {**os.environ, "HOME": str(folder), "AI_MODULES_CACHE": str(cache.root()), **variables}
     return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=120)
-
-
-def _processes_of(folder: Path) -> list[int]:
-    inside = f"{folder}/".encode()
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if inside in (process / "cmdline").read_bytes():
-                found.append(int(process.name))
-        except OSError:
-            continue
-    return found

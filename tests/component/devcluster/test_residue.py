@@ -84,13 +84,28 @@ def test_the_machine_is_as_before_after_pods_volumes_and_host_ports(settings: Se
     assert "kernel.panic = 10, was 3" in output.getvalue()
     _kubectl(settings, "apply", "-f", "-", stdin=POD)
     _kubectl(settings, "wait", "--for=condition=Ready", "pod/web", "--timeout=60s")
+    with pytest.raises(ClusterError, match="there is room for one"):
+        cluster.up(_another(settings), Progress())
     assert differences(before, state()), "the comparison sees nothing at all"
     cluster.down(FOLDER, Progress())
     assert differences(before, state()) == []
     assert not FOLDER.exists()
 
 
-def test_leftovers_of_a_cluster_whose_folder_is_lost_are_removed(settings: Settings) -> None:
+def test_a_cluster_that_was_killed_goes_on_and_is_taken_down(settings: Settings) -> None:
+    before = state()
+    cluster.up(settings, Progress())
+    end_at_once(pid for pid, name in strays.find(FOLDER).items() if not name.startswith("containerd-shim"))
+    cluster.up(settings, Progress())
+    _kubectl(settings, "-n", "kube-system", "rollout", "status", "deployment/coredns", "--timeout=60s")
+    end_at_once(strays.find(FOLDER))
+    cluster.down(FOLDER, Progress())
+    assert differences(before, state()) == []
+
+
+def test_leftovers_of_a_cluster_whose_folder_is_lost_are_removed_and_remains_of_a_dead_one_too(
+    settings: Settings,
+) -> None:
     before = state()
     cluster.up(settings, Progress())
     (FOLDER / "settings.json").unlink()
@@ -106,36 +121,17 @@ def test_leftovers_of_a_cluster_whose_folder_is_lost_are_removed(settings: Setti
         f"mount {FOLDER}",
     ):
         assert word in found
-    cluster.down(FOLDER, Progress())
-    assert differences(before, state()) == []
-
-
-def test_a_cluster_that_was_killed_goes_on_and_is_taken_down(settings: Settings) -> None:
-    before = state()
-    cluster.up(settings, Progress())
-    end_at_once(pid for pid, name in strays.find(FOLDER).items() if not name.startswith("containerd-shim"))
-    cluster.up(settings, Progress())
-    _kubectl(settings, "-n", "kube-system", "rollout", "status", "deployment/coredns", "--timeout=60s")
-    end_at_once(strays.find(FOLDER))
-    cluster.down(FOLDER, Progress())
-    assert differences(before, state()) == []
-
-
-def test_a_second_node_is_refused_and_the_remains_of_a_dead_one_are_not_in_the_way(
-    settings: Settings,
-) -> None:
-    before = state()
-    cluster.up(settings, Progress())
-    other = Settings(FOLDER.with_name("devcluster-test-2"), port_base=settings.port_base)
-    with pytest.raises(ClusterError, match="there is room for one"):
-        cluster.up(other, Progress())
     end_at_once(strays.find(FOLDER))
     output = io.StringIO()
-    host.check_owner(other, Progress(output))
+    host.check_owner(_another(settings), Progress(output))
     assert "Left over" in output.getvalue()
     assert not mounts.below(FOLDER)
     shutil.rmtree(FOLDER)
     assert differences(before, state()) == []
+
+
+def _another(settings: Settings) -> Settings:
+    return Settings(FOLDER.with_name("devcluster-test-2"), port_base=settings.port_base)
 
 
 def _kubectl(settings: Settings, *arguments: str, stdin: str | None = None) -> None:
