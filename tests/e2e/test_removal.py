@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.kit.journey import aictl_upload, gone, order, phase, until
+from tests.kit.journey import aictl_upload, gone, order, phase, reader, until
 from tests.kit.models import gguf_bytes
 from tools import installation
 from tools.installation import NAMESPACE, RELEASE
@@ -43,7 +43,7 @@ def test_removed_and_installed_again(
     upload = aictl_upload(platform, tenant, "kept", file)
     told, _ = upload.communicate(timeout=120)
     assert upload.returncode == 0, told
-    target.kubectl("apply", "-f", "-", stdin=json.dumps(_reader(tenant)))
+    target.kubectl("apply", "-f", "-", stdin=json.dumps(reader(tenant, "kept")))
     target.kubectl("-n", tenant, "rollout", "status", "deployment/reader", "--timeout=120s")
 
     told = target.helm("uninstall", RELEASE, "--namespace", NAMESPACE, "--wait", "--timeout", "180s")
@@ -89,17 +89,3 @@ def test_an_upload_finds_its_way_through_the_api(platform: Platform, tenant: str
 def _finalizers(platform: Platform, namespace: str) -> list[str]:
     found: dict[str, Any] = platform.target.get("-n", namespace, "model", "kept")
     return list(found["metadata"].get("finalizers", []))
-
-
-def _reader(namespace: str) -> dict[str, Any]:
-    container = {
-        "name": "reader",
-        "image": "docker.io/local/busybox:1",
-        "command": ["sh", "-c", "test -s /data/modelcache/models/kept/kept.gguf && sleep 3600"],
-    }
-    labels = {"app": "reader"}
-    metadata = {"name": "reader", "namespace": namespace, "annotations": {"ai.deckhouse.io/model": "kept"}}
-    pod = {"containers": [container], "terminationGracePeriodSeconds": 0}
-    template = {"metadata": {"labels": labels}, "spec": pod}
-    spec = {"selector": {"matchLabels": labels}, "template": template}
-    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}

@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from images import busyboximage
 from tools.installation import NAMESPACE, CommandFailed
 
 if TYPE_CHECKING:
@@ -72,6 +73,21 @@ def aictl_upload(platform: Platform, namespace: str, name: str, file: Path) -> s
         stderr=subprocess.STDOUT,
         text=True,
     )
+
+
+def reader(namespace: str, model: str) -> dict[str, Any]:
+    """Return a Deployment that needs a model and does nothing with it."""
+    container = {
+        "name": "reader",
+        "image": busyboximage.REFERENCE,
+        "command": ["sh", "-c", f"test -s /data/modelcache/models/{model}/{model}.gguf && exec sleep 3600"],
+    }
+    labels = {"app": "reader"}
+    metadata = {"name": "reader", "namespace": namespace, "annotations": {"ai.deckhouse.io/model": model}}
+    pod = {"containers": [container], "terminationGracePeriodSeconds": 0}
+    template = {"metadata": {"labels": labels}, "spec": pod}
+    spec = {"selector": {"matchLabels": labels}, "template": template}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
 
 
 def until(look: Callable[[], Any], within: float, what: str) -> Any:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 WEED = Path(sys.executable).parent / "weed"
 ACCESS, SECRET = "test-access-key", "test-secret-key"
+LOOPBACK = "127.0.0.1"
 START_TIMEOUT = 60
 SERVICES = ("master", "volume", "filer", "s3")
 
@@ -37,10 +38,11 @@ class Seaweed:
 
     port: int
     ca_file: Path
+    host: str = "localhost"
 
     @property
     def endpoint(self) -> str:
-        return f"https://localhost:{self.port}"
+        return f"https://{self.host}:{self.port}"
 
     def settings(self) -> S3Settings:
         return S3Settings(endpoint=self.endpoint, ca_file=self.ca_file, access_key=ACCESS, secret_key=SECRET)
@@ -55,20 +57,20 @@ def seaweedfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seaweed]:
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[Seaweed]:
-    """Start a service whose data, log and certificates are below the folder."""
+def running(folder: Path, address: str = LOOPBACK) -> Iterator[Seaweed]:
+    """Start a service on an address of this machine; its data, log and certificates are below the folder."""
     ca = trustme.CA()
     ca.cert_pem.write_to_path(folder / "ca.crt")
-    leaf = ca.issue_cert("localhost", "127.0.0.1")
+    leaf = ca.issue_cert("localhost", address)
     leaf.private_key_pem.write_to_path(folder / "tls.key")
     leaf.cert_chain_pems[0].write_to_path(folder / "tls.crt")
     (folder / "data").mkdir()
     (folder / "s3.json").write_text(json.dumps(_identities()))
-    ports = free_ports(2 * len(SERVICES))
+    ports = free_ports(2 * len(SERVICES), address)
     log = folder / "log"
     with log.open("wb") as output:
         process = subprocess.Popen(
-            ["setpriv", "--pdeathsig", "KILL", str(WEED), *_arguments(folder, ports)],
+            ["setpriv", "--pdeathsig", "KILL", str(WEED), *_arguments(folder, address, ports)],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -76,16 +78,16 @@ def running(folder: Path) -> Iterator[Seaweed]:
             start_new_session=True,
         )
     try:
-        _wait(process, ports[-2], log)
-        yield Seaweed(ports[-2], folder / "ca.crt")
+        _wait(process, (address, ports[-2]), log)
+        yield Seaweed(ports[-2], folder / "ca.crt", "localhost" if address == LOOPBACK else address)
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 
-def _arguments(folder: Path, ports: list[int]) -> list[str]:
+def _arguments(folder: Path, address: str, ports: list[int]) -> list[str]:
     settings = {
-        "ip": "127.0.0.1",
+        "ip": address,
         "dir": folder / "data",
         "master.volumeSizeLimitMB": 64,
         "volume.max": 0,
@@ -106,21 +108,21 @@ def _identities() -> dict[str, object]:
     return {"identities": [{"name": "test", "credentials": keys, "actions": ["Admin"]}]}
 
 
-def free_ports(count: int) -> list[int]:
+def free_ports(count: int, address: str = LOOPBACK) -> list[int]:
     """Return ports that nothing listens on; all are held at once, so that they differ."""
     with ExitStack() as stack:
         held = [stack.enter_context(socket.socket()) for _ in range(count)]
         for one in held:
-            one.bind(("127.0.0.1", 0))
+            one.bind((address, 0))
         return [int(one.getsockname()[1]) for one in held]
 
 
-def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+def _wait(process: subprocess.Popen[bytes], address: tuple[str, int], log: Path) -> None:
     """Return when the S3 port accepts connections: it is the last service to start."""
     deadline = time.monotonic() + START_TIMEOUT
     while True:
         try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            socket.create_connection(address, timeout=1).close()
         except OSError:
             if process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"SeaweedFS did not start: {log.read_text()[-2000:]}") from None
