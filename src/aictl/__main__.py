@@ -17,7 +17,7 @@ _COMMANDS = {
     "wait": "aictl.commands:wait",
 }
 
-_INTERRUPTED = 130
+_FAILED, _INTERRUPTED = 1, 130
 
 
 class _Group(click.Group):
@@ -39,12 +39,20 @@ class _Group(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run the command; Ctrl-C is an end of its own."""
+        """Run the command; Ctrl-C is an end of its own, and so is what nobody thought of."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
             click.echo("aictl: interrupted", err=True)
             ctx.exit(_INTERRUPTED)
+        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+            raise
+        except Exception as error:
+            if ctx.params.get("verbose"):
+                raise
+            said = f"{type(error).__name__}: {error}".rstrip(": ")
+            click.echo(f"aictl: This went wrong unexpectedly ({said}). With -v there is more.", err=True)
+            ctx.exit(_FAILED)
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})

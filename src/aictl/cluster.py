@@ -1,24 +1,20 @@
-"""The user's cluster: their kubeconfig, their namespace, their rights, and the API's errors in their words.
+"""The user's cluster: their namespace, their rights, and the API's errors in their words.
 
 What belongs here: connecting, asking again, and turning an error of the API into a ``Failure``. What does
-not: commands.
+not: finding the cluster (``kubeconfig``), commands.
 """
 
 from __future__ import annotations
 
 import asyncio
-import functools
 import time
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-import click
 import httpx2
-from lightkube.config.kubeconfig import KubeConfig, SingleConfig
 from lightkube.core.exceptions import ConfigError
 
+from aictl import kubeconfig
 from aictl.exits import Exit, Failure
 from aimodels.api.model import AnyModel, ClusterModel, Model
 from kubekit.client import Client
@@ -39,6 +35,10 @@ from opskit.retry import Backoff
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
+    from lightkube.config.kubeconfig import SingleConfig
+
+    from aictl.kubeconfig import Target
+
 T = TypeVar("T")
 
 #: An API that has answered once may be silent for so many seconds: it is being restarted.
@@ -46,15 +46,6 @@ RESTART_SECONDS = 60.0
 #: One that has just started knows neither tokens nor roles yet; and a first answer may get lost.
 _START_SECONDS = 5.0
 _BACKOFF = Backoff(first=0.3, most=5.0)
-
-
-@dataclass(frozen=True)
-class Target:
-    """Which cluster and namespace the options of a command name."""
-
-    kubeconfig: Path | None
-    context: str | None
-    namespace: str | None
 
 
 class Session:
@@ -99,29 +90,10 @@ class Session:
         return self._silent_at + (_START_SECONDS if isinstance(error, Unauthorized | Forbidden) else 0.0)
 
 
-def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that name cluster and namespace; the command gets them as ``target``."""
-
-    @click.option("-n", "--namespace", help="Namespace of the model; the one of the context if left out.")
-    @click.option("--context", help="Context of the kubeconfig; the current one if left out.")
-    @click.option(
-        "--kubeconfig",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="Path of the kubeconfig; KUBECONFIG or ~/.kube/config if left out.",
-    )
-    @functools.wraps(command)
-    def wrapped(
-        *args: Any, kubeconfig: Path | None, context: str | None, namespace: str | None, **kwargs: Any
-    ) -> Any:
-        return command(*args, target=Target(kubeconfig, context, namespace), **kwargs)
-
-    return wrapped
-
-
 @asynccontextmanager
 async def session(target: Target, noted: Callable[[str], None]) -> AsyncIterator[Session]:
     """Connect as the user; nothing is asked of the cluster yet."""
-    config = _config(target)
+    config = kubeconfig.load(target)
     namespace = target.namespace or config.namespace
     try:
         names.namespace_name(namespace)
@@ -135,25 +107,6 @@ async def session(target: Target, noted: Callable[[str], None]) -> AsyncIterator
         ) from error
     async with client:
         yield Session(client, config, namespace, noted)
-
-
-def _config(target: Target) -> SingleConfig:
-    try:
-        found = KubeConfig.from_file(target.kubeconfig) if target.kubeconfig else KubeConfig.from_env()
-        config = found.get(context_name=target.context)
-    except (ConfigError, OSError, KeyError, ValueError) as error:
-        config, why, detail = None, str(error), repr(error)
-    else:
-        why, detail = "The kubeconfig names no context", ""
-    if config is None:
-        raise Failure(
-            "There is no cluster to talk to",
-            why,
-            "Name one with --kubeconfig, --context or KUBECONFIG",
-            code=Exit.USAGE,
-            detail=detail,
-        )
-    return config
 
 
 def kind_of(*, cluster: bool) -> type[AnyModel]:
@@ -179,14 +132,19 @@ def may_pass(error: KubeError) -> bool:
 
 
 def _never_connected(error: KubeError) -> bool:
-    return isinstance(error.__cause__, httpx2.ConnectError | httpx2.ConnectTimeout | ConfigError)
+    connecting = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.UnsupportedProtocol)
+    return isinstance(error.__cause__, connecting) or _has_no_credentials(error)
+
+
+def _has_no_credentials(error: KubeError) -> bool:
+    """Tell whether it failed before the API was asked: at the program that gives credentials."""
+    return isinstance(error.__cause__, ConfigError | OSError)
 
 
 def _why(error: KubeError) -> str:
     if isinstance(error, Unreachable):
-        cause = error.__cause__
-        said = str(cause) or type(cause).__name__
-        if isinstance(cause, ConfigError):
+        said = (str(error.__cause__) or type(error.__cause__).__name__).strip().partition("\n")[0]
+        if _has_no_credentials(error):
             return f"The credentials of the kubeconfig cannot be had ({said})"
         return f"The Kubernetes API does not answer ({said})"
     if isinstance(error, Unauthorized):
@@ -206,7 +164,8 @@ def refusal(error: KubeError, what: str, *, silence: Exit = Exit.FAILED) -> Fail
         step = "Log in again, or check the user of the kubeconfig"
         return Failure(what, why, step, code=Exit.DENIED, detail=detail)
     if isinstance(error, Unreachable):
-        step = "Check the network and the address in the kubeconfig: `kubectl get ns` should answer"
+        part = "user of" if _has_no_credentials(error) else "network and the address in"
+        step = f"Check the {part} the kubeconfig: `kubectl get ns` should answer"
         return Failure(what, why, step, code=code, detail=detail)
     if isinstance(error, NotFound):
         step = "Is ai-models installed in this cluster? `kubectl get crd models.ai.deckhouse.io` tells"

@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING
 import click
 
 from aictl import running, words
-from aictl.cluster import cluster_options, flags, get_model, kind_of, refusal, session, shown
+from aictl.cluster import flags, get_model, kind_of, refusal, session, shown
 from aictl.exits import Exit, Failure
+from aictl.kubeconfig import cluster_options
 from aictl.show import table
 from aimodels.api.model import RETRY_ANNOTATION, ClusterModel, Model
 from kubekit.errors import KubeError
 from modelkit import sizes
 
 if TYPE_CHECKING:
-    from aictl.cluster import Session, Target
+    from aictl.cluster import Session
+    from aictl.kubeconfig import Target
     from aimodels.api.model import AnyModel
 
 

@@ -5,10 +5,13 @@ What belongs here: the codes and the form of an error. What does not: any partic
 
 from __future__ import annotations
 
+import re
 from enum import IntEnum
 from typing import IO, Any
 
 import click
+
+_WORD = re.compile(r"[a-z]+ ")
 
 
 class Exit(IntEnum):
@@ -46,5 +49,8 @@ class Failure(click.ClickException):
 
 
 def _sentence(text: str) -> str:
+    """Return a text with a capital, if it begins with a word and no name, and with a full stop."""
     text = text.strip()
+    if _WORD.match(text):
+        text = text[0].upper() + text[1:]
     return text if not text or text[-1] in ".!?:" or "\n" in text else f"{text}."

@@ -20,7 +20,8 @@ from modelkit import names, sizes
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from aictl.cluster import Session, Target
+    from aictl.cluster import Session
+    from aictl.kubeconfig import Target
     from aimodels.api.model import AnyModel
 
 cluster_option = click.option("--cluster", is_flag=True, help="A ClusterModel, for every namespace.")
@@ -30,7 +31,8 @@ timeout_option = click.option(
     type=click.FloatRange(min=0),
     default=3600.0,
     show_default=True,
-    help="Seconds to wait for Ready before giving up (exit 5).",
+    metavar="SECONDS",
+    help="How long to wait for Ready before giving up (exit 5).",
 )
 #: phases of which the commands speak themselves
 _UNSAID = {"", Phase.WAIT_FOR_UPLOAD, Phase.READY}
@@ -65,7 +67,7 @@ def named(target: Target, name: str, *, cluster: bool) -> tuple[Target, str]:
     if cluster or target.namespace not in (None, namespace):
         raise Failure(
             f"{name} is a model of the namespace {namespace}",
-            "the options name another place",
+            "The options name another place",
             "Leave out either",
             code=Exit.USAGE,
         )

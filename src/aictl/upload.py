@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from aictl import running, uploading, words
-from aictl.cluster import cluster_options, kind_of, session, shown
+from aictl.cluster import kind_of, session, shown
 from aictl.exits import Exit, Failure
+from aictl.kubeconfig import cluster_options
 from aictl.prefixes import Prefixes
 from aictl.sending import Progress
 from aimodels.api.model import MODULE_NAMESPACE
@@ -22,7 +23,7 @@ from modelkit.errors import NotAModel
 from modelkit.formats import detect
 
 if TYPE_CHECKING:
-    from aictl.cluster import Target
+    from aictl.kubeconfig import Target
     from aictl.show import Show
     from aimodels.api.model import AnyModel
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING
 
 import pytest
 import pytest_asyncio
+import yaml
 
 from aimodels.api.model import ClusterModel, Model
 from kubekit.client import Client, connect
@@ -150,3 +152,27 @@ async def test_a_missing_model_is_named(client: Client, control_plane: Path, nam
         ended = await aictl(control_plane, command, "nothing", "-n", namespace)
         assert ended.code == 2
         assert f"There is no Model {namespace}/nothing" in ended.err
+
+
+async def test_a_credential_plugin_of_the_stable_version_gives_the_token(
+    client: Client, control_plane: Path, namespace: str, tmp_path: Path
+) -> None:
+    config = await user(control_plane, namespace, "reader", [MODEL_RIGHTS], tmp_path)
+    kubeconfig = yaml.safe_load(config.read_text())
+    credential = {"kind": "ExecCredential", "status": kubeconfig["users"][0]["user"]}
+    plugin = tmp_path / "plugin"
+    plugin.write_text(f"""#!/bin/sh
+        case "$KUBERNETES_EXEC_INFO" in
+            *'"client.authentication.k8s.io/v1"'*) echo '{json.dumps(credential)}';;
+        esac
+    """)
+    plugin.chmod(0o700)
+    asked = {"apiVersion": "client.authentication.k8s.io/v1", "command": str(plugin)}
+    kubeconfig["users"][0]["user"] = {"exec": asked}
+    config.write_text(yaml.safe_dump(kubeconfig))
+    ended = await aictl(config, "models")
+    assert ended.code == 0, ended.err
+    await asyncio.to_thread(plugin.unlink)
+    ended = await aictl(config, "models")
+    assert ended.code == 1
+    assert "The credentials of the kubeconfig cannot be had" in ended.err

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 from typing import TYPE_CHECKING
 
@@ -178,11 +177,16 @@ async def test_who_may_not_is_told_so_in_one_line(
     config = yaml.safe_load(stranger.read_text())
     config["users"][0]["user"]["token"] = "wrong"
     nobody.write_text(yaml.safe_dump(config))
-    commands = (("wait", NAME), ("upload", NAME, str(file), "--create"), ("retry", NAME), ("models",))
-    for kubeconfig, why in ((stranger, "is forbidden"), (nobody, "does not accept the credentials")):
-        for ended in await asyncio.gather(*(aictl(kubeconfig, *command) for command in commands)):
-            assert (ended.code, ended.out, ended.err.count("\n")) == (DENIED, "", 1), ended.err
-            assert why in ended.err
+    tried = (
+        (stranger, ("upload", NAME, str(file), "--create"), "is forbidden"),
+        (stranger, ("retry", NAME), "is forbidden"),
+        (nobody, ("wait", NAME), "does not accept the credentials"),
+        (nobody, ("models",), "does not accept the credentials"),
+    )
+    for kubeconfig, command, why in tried:
+        ended = await aictl(kubeconfig, *command)
+        assert (ended.code, ended.out, ended.err.count("\n")) == (DENIED, "", 1), ended.err
+        assert why in ended.err
 
 
 async def test_an_interrupted_wait_says_that_it_goes_on(world: World, kubeconfig: Path) -> None:

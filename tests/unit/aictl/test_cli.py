@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner, Result
 
+from aictl import inspect as inspecting
+from aictl import running
 from aictl.__main__ import main
 from aictl.exits import Exit, Failure
+from aictl.kubeconfig import Target
 from aictl.show import Show
 
 if TYPE_CHECKING:
@@ -82,6 +85,80 @@ def test_a_context_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert "nowhere" in result.stderr
 
 
+@pytest.mark.parametrize("content", ["", "[]", ": : {", "apiVersion: v1", "clusters: 3", "\ufffe"])
+def test_what_is_no_kubeconfig_is_told_in_one_line(tmp_path: Path, content: str) -> None:
+    config = tmp_path / "config"
+    config.write_text(content)
+    result = _run("models", "--kubeconfig", str(config))
+    assert (result.exit_code, result.stderr.count("\n")) == (Exit.USAGE, 1)
+    assert f"{config} is not a kubeconfig that can be read" in result.stderr
+
+
+@pytest.mark.parametrize("server", ["https://127.0.0.1:1", "http://nowhere.invalid", "nowhere"])
+def test_a_cluster_that_does_not_answer_is_told_at_once(tmp_path: Path, server: str) -> None:
+    config = tmp_path / "config"
+    config.write_text(
+        f"clusters: [{{name: x, cluster: {{server: '{server}'}}}}]\ncurrent-context: x\n"
+        "contexts: [{name: x, context: {cluster: x}}]\n"
+    )
+    (tmp_path / "m.gguf").write_bytes(b"GGUF" + bytes(600))
+    for command in (("models",), ("wait", "m"), ("upload", "m", str(tmp_path / "m.gguf"))):
+        result = _run(*command, "--kubeconfig", str(config))
+        assert (result.exit_code, result.stderr.count("\n")) == (Exit.FAILED, 1), result.stderr
+        assert "The Kubernetes API does not answer" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("wait", "a/b/c"),
+        ("wait", "A"),
+        ("wait", "x/"),
+        ("retry", "../secrets/x"),
+        ("wait", "a/b", "-n", "c"),
+        ("wait", "a/b", "--cluster"),
+        ("wait", "b", "-n", "a/../c"),
+    ],
+)
+def test_names_that_can_be_none_never_reach_a_cluster(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    config = tmp_path / "config"
+    config.write_text(
+        "clusters: [{name: x, cluster: {server: 'https://127.0.0.1:1'}}]\ncurrent-context: x\n"
+        "contexts: [{name: x, context: {cluster: x}}]\n"
+    )
+    result = _run(*arguments, "--kubeconfig", str(config))
+    assert (result.exit_code, result.stderr.count("\n")) == (Exit.USAGE, 1)
+
+
+def test_a_name_may_say_its_namespace() -> None:
+    named = running.named(Target(None, None, None), "team/gemma", cluster=False)
+    assert named == (Target(None, None, "team"), "gemma")
+    same = Target(None, None, "team")
+    assert running.named(same, "team/gemma", cluster=False) == (same, "gemma")
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (KeyboardInterrupt(), Exit.INTERRUPTED, "aictl: interrupted\n"),
+        (
+            KeyError("token"),
+            Exit.FAILED,
+            "aictl: This went wrong unexpectedly (KeyError: 'token'). With -v there is more.\n",
+        ),
+    ],
+)
+def test_no_end_is_a_trace(
+    monkeypatch: pytest.MonkeyPatch, error: BaseException, code: Exit, said: str
+) -> None:
+    def broken(_path: str) -> None:
+        raise error
+
+    monkeypatch.setattr(inspecting, "look", broken)
+    result = _run("inspect", "x")
+    assert (result.exit_code, result.stderr) == (code, said)
+
+
 def test_details_come_with_verbose_alone() -> None:
     quiet, loud = _run("models"), _run("-v", "models")
     assert "ConfigError(" not in quiet.stderr
@@ -91,7 +168,7 @@ def test_details_come_with_verbose_alone() -> None:
 
 def test_a_failure_is_three_sentences() -> None:
     failure = Failure("It broke", "the disk is full", "Make room.", code=Exit.IMPOSSIBLE)
-    assert failure.message == "It broke. the disk is full. Make room."
+    assert failure.message == "It broke. The disk is full. Make room."
     assert failure.exit_code == 3
 
 
