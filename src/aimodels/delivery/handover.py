@@ -67,8 +67,13 @@ async def hand_over(client: Client, fill: Claim) -> Blocked | None:
 async def restore(client: Client, fill: Claim) -> None:
     """Give the volume the reclaim policy back that it was made with."""
     volume = await _volume(client, fill)
-    policy = volume.metadata.annotations.get(RECLAIM_ANNOTATION) if volume is not None else None
-    if volume is None or policy is None:
+    if volume is not None:
+        await _restore(client, volume)
+
+
+async def _restore(client: Client, volume: PersistentVolume) -> None:
+    policy = volume.metadata.annotations.get(RECLAIM_ANNOTATION)
+    if policy is None:
         return
     body = {
         "metadata": {
@@ -77,7 +82,7 @@ async def restore(client: Client, fill: Claim) -> None:
         },
         "spec": {"persistentVolumeReclaimPolicy": policy},
     }
-    await client.patch(PersistentVolume, fill.volume, body)
+    await client.patch(PersistentVolume, volume.metadata.name, body)
 
 
 async def take_back(client: Client, fill: Claim) -> None:
@@ -94,6 +99,31 @@ async def take_back(client: Client, fill: Claim) -> None:
         await restore(client, fill)
     else:
         await _point(client, volume, namespace=fill.namespace, name=fill.name, uid=fill.uid, policy=policy)
+
+
+async def conclude(client: Client, module_namespace: str) -> list[str]:
+    """End every hand-over that is under way, when nobody will go on with it; return volumes without a claim.
+
+    Where the namespace has its claim already Kubernetes binds the two without us; where it has not, the
+    volume goes back to the filled claim. Nothing stays behind with a policy that is not its own.
+    """
+    known = await client.list(PersistentVolumeClaim, label_selector=ROLE_LABEL)
+    found = [claim for one in known if (claim := claims.read(one, module_namespace)) is not None]
+    fills = {claim.volume: claim for claim in found if claim.filling}
+    delivered = {(claim.namespace, claim.name) for claim in found if not claim.filling}
+    unclaimed = []
+    for volume in await client.list(PersistentVolume, label_selector=f"{ROLE_LABEL}={DELIVERED}"):
+        if RECLAIM_ANNOTATION not in volume.metadata.annotations:
+            continue
+        name, reference = volume.metadata.name, volume.spec.claim_ref
+        has_claim = reference is not None and (reference.namespace, reference.name) in delivered
+        if name in fills and not has_claim:
+            await take_back(client, fills[name])
+        else:
+            await _restore(client, volume)
+        if name not in fills and not has_claim:
+            unclaimed.append(name)
+    return unclaimed
 
 
 async def _volume(client: Client, fill: Claim) -> PersistentVolume | None:

@@ -1,7 +1,8 @@
 """Prepares the removal of the product: stops the controllers, takes our finalizers off, says what stays.
 
 Run by the chart before anything is deleted. Afterwards nothing of ours can hold up the deletion of a model or
-of a namespace. Models, stored bytes and delivered volumes are not touched: a later installation finds them.
+of a namespace, and no volume outlives its claim against its class's will. Models, stored bytes and delivered
+volumes are not touched: a later installation finds them.
 """
 
 import asyncio
@@ -10,6 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from aimodels.delivery import handover
 from kubekit.client import Client, connect
 from kubekit.errors import Conflict, NotFound
 from kubekit.finalizer import remove_finalizer
@@ -19,6 +21,7 @@ from opskit import logging, process, settings
 OURS = "ai.deckhouse.io/"
 MODULE = "module=ai-models"
 CONTROLLER = "ai-models-controller"
+STORE = "dmcr-data"
 STOP_SECONDS = 90.0
 POLL_SECONDS = 0.5
 
@@ -47,6 +50,10 @@ class Left(msgspec.Struct, frozen=True, kw_only=True):
     cluster_models: int
     store: bool
     delivered: Sequence[tuple[str, str]]
+    #: claims of copies that were not finished
+    copies: Sequence[str] = ()
+    #: volumes of copies that no claim has
+    volumes: Sequence[str] = ()
 
 
 async def uninstall(client: Client, namespace: str) -> Left:
@@ -57,15 +64,29 @@ async def uninstall(client: Client, namespace: str) -> Left:
             await client.delete(Job, job.metadata.name, namespace, uid=job.metadata.uid)
     models = await _release(client, MarkedModel)
     cluster_models = await _release(client, MarkedClusterModel)
+    volumes = await conclude_hand_overs(client, namespace)
     claims = await client.list(PersistentVolumeClaim, label_selector=MODULE)
     keys = [claim.metadata.key for claim in claims]
     return Left(
         namespace=namespace,
         models=models,
         cluster_models=cluster_models,
-        store=(namespace, "dmcr-data") in keys,
+        store=(namespace, STORE) in keys,
         delivered=sorted(key for key in keys if key[0] != namespace),
+        copies=sorted(name for place, name in keys if place == namespace and name != STORE),
+        volumes=volumes,
     )
+
+
+async def conclude_hand_overs(client: Client, namespace: str) -> list[str]:
+    """Leave no volume half handed over; Kubernetes may bind one of them at the same moment."""
+    async with asyncio.timeout(STOP_SECONDS):
+        while True:
+            try:
+                return await handover.conclude(client, namespace)
+            except Conflict:
+                logging.logger(__name__).info("a volume changed meanwhile, looked at again")
+                await asyncio.sleep(POLL_SECONDS)
 
 
 async def stop_controllers(client: Client, namespace: str) -> None:
@@ -110,12 +131,15 @@ def report(left: Left) -> str:
         f"  {left.models} Models and {left.cluster_models} ClusterModels, with their definitions (CRDs)"
     )
     if left.store:
-        lines.append(f"  the stored models, on the claim dmcr-data in {left.namespace}")
+        lines.append(f"  the stored models, on the claim {STORE} in {left.namespace}")
     else:
         lines.append("  the stored models, in the S3 bucket")
     lines += [
         f"  a delivered model, on the claim {name} in {namespace}" for namespace, name in left.delivered
     ]
+    if left.copies:
+        lines.append(f"  {len(left.copies)} copies that were not finished, on claims in {left.namespace}")
+    lines += [f"  a copy that no claim has, on the volume {name}" for name in left.volumes]
     lines += [
         f"  certificates and keys, in Secrets of {left.namespace}",
         "Installed again under the same name and namespace, the product takes it up again. To remove it:",
@@ -123,6 +147,7 @@ def report(left: Left) -> str:
         f"  kubectl delete namespace {left.namespace}",
     ]
     lines += [f"  kubectl -n {namespace} delete pvc {name}" for namespace, name in left.delivered]
+    lines += [f"  kubectl delete pv {name}" for name in left.volumes]
     return "\n".join(lines) + "\n"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -9,11 +10,13 @@ import pytest
 from lightkube.config.kubeconfig import KubeConfig
 
 from aimodels.api.model import Model
-from aimodels.delivery.names import RECLAIM_ANNOTATION
+from aimodels.delivery import claims, handover
+from aimodels.delivery.names import RECLAIM_ANNOTATION, ROLE_LABEL, DeliveryKey
+from aimodels.processes import uninstall
 from kubekit.client import Client
-from kubekit.errors import Unreachable
+from kubekit.errors import AlreadyExists, Unreachable
 from kubekit.manager import Manager
-from kubekit.resources import Deployment, Job, Namespace, PersistentVolumeClaim, Pod
+from kubekit.resources import Deployment, Job, Namespace, PersistentVolume, PersistentVolumeClaim, Pod
 from tests.kit.delivery import DIGEST, OTHER_DIGEST, copy_pods, delivering, end_pod
 from tests.kit.eventually import eventually
 from tests.kit.quota import limited, unlimited
@@ -400,3 +403,66 @@ async def test_a_kill_between_any_two_steps_is_made_up_for(
         assert volume.spec.persistent_volume_reclaim_policy == "Delete"
         assert await made.client.list(Job, made.module_namespace) == []
         assert made.registry.allowed == {}
+
+
+@pytest.mark.parametrize("writes", range(3))
+async def test_a_hand_over_that_an_uninstallation_meets_is_ended(
+    made: World, writes: int, dying: DyingClient
+) -> None:
+    """Killed before the volume was pointed at the namespace, before its claim was made, and after that."""
+    fill = await _filled(made)
+    dying.left = writes
+    with suppress(Unreachable):
+        await handover.hand_over(dying, fill)
+
+    assert await uninstall.conclude_hand_overs(made.client, made.module_namespace) == []
+
+    volume = await made.volume(fill.volume)
+    assert RECLAIM_ANNOTATION not in volume.metadata.annotations
+    assert volume.spec.persistent_volume_reclaim_policy == "Delete"
+    if writes < 2:
+        assert await made.claims() == []
+        assert await _filled(made) == fill
+    else:
+        claim = await made.bound("ai-model-gemma-1")
+        assert claim.spec.volume_name == fill.volume
+    if writes == 1:
+        await _taken_up_again(made)
+
+
+async def _taken_up_again(made: World) -> None:
+    """Have a later installation go on with what an uninstallation took back."""
+    await made.model("gemma")
+    await made.workload("app", model="gemma")
+    async with delivering(made):
+        await made.bound("ai-model-gemma-1")
+        await made.settled()
+
+
+async def _filled(made: World) -> claims.Claim:
+    """Return a claim that is filled for the namespace, with its volume."""
+    target = DeliveryKey(made.namespace, "Model", "gemma")
+    contents = claims.Contents(target, 1, DIGEST, made.storage_class, "1Gi")
+    with suppress(AlreadyExists):
+        await made.client.create(claims.fill_claim(contents, made.module_namespace))
+
+    async def bound() -> PersistentVolumeClaim | None:
+        (found,) = await made.fills()
+        return found if found.bound else None
+
+    fill = claims.read(await eventually(bound), made.module_namespace)
+    assert fill is not None
+    return fill
+
+
+async def test_a_volume_whose_claims_are_gone_is_named_by_an_uninstallation(made: World) -> None:
+    fill = await _filled(made)
+    name, kept = fill.volume, {"persistentVolumeReclaimPolicy": "Retain", "claimRef": None}
+    marks = {"labels": {ROLE_LABEL: "delivered"}, "annotations": {RECLAIM_ANNOTATION: "Delete"}}
+    made.storage_works.clear()
+    await made.client.delete(PersistentVolumeClaim, fill.name, made.module_namespace)
+    await made.client.patch(PersistentVolume, name, {"metadata": marks, "spec": kept})
+    await made.settled()
+
+    assert await uninstall.conclude_hand_overs(made.client, made.module_namespace) == [name]
+    assert (await made.volume(name)).spec.persistent_volume_reclaim_policy == "Delete"
