@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import pytest_asyncio
 
 from aiinference.api.classes import InferenceServiceClass
 from aiinference.api.orders import InferenceService
@@ -21,21 +21,14 @@ if TYPE_CHECKING:
 Spec = dict[str, Any]
 
 
-@pytest.fixture(scope="module")
-def served(control_plane: Path) -> Path:
-    """Return the kubeconfig of an API server that has our CRDs."""
-
-    async def install() -> None:
-        async with connect(control_plane) as client:
-            await install_definitions(client, CHART)
-
-    asyncio.run(install())
-    return control_plane
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-@pytest.fixture
-async def client(served: Path) -> AsyncIterator[Client]:
-    async with connect(served) as client:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def client(control_plane: Path) -> AsyncIterator[Client]:
+    """Return a client of an API server that has our CRDs; nothing is stored, so that all tests share it."""
+    async with connect(control_plane) as client:
+        await install_definitions(client, CHART)
         yield client
 
 
