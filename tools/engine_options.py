@@ -28,6 +28,11 @@ class Options:
             if spelling.startswith("--")
         }
 
+    @property
+    def names(self) -> frozenset[str]:
+        """Return the spelling of every option."""
+        return frozenset(self._options)
+
     @classmethod
     def read(cls, name: str) -> Options:
         """Return a committed list."""
