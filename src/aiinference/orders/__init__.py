@@ -1,0 +1,1 @@
+"""InferenceService: from an order under a class to a workload that answers."""

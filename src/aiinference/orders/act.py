@@ -1,0 +1,174 @@
+"""Carrying out what an order runs as.
+
+What belongs here: writes, and what the API server says to them. What does not: what is written
+(``aiinference.workload``).
+
+An object of the same name that is not the order's is never touched. What was applied is remembered for some
+minutes, so that a reconcile that changes nothing writes nothing; then it is applied again, which repairs it.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from aiinference.api.reasons import OrderCondition, OrderReason
+from aiinference.orders.decide import must_stop_first
+from aiinference.orders.state import Halt
+from aiinference.workload import auth, build, names
+from kubekit.apply import Applier
+from kubekit.errors import Forbidden, Invalid, NotFound
+from kubekit.resources import Secret, StatefulSet, custom, kind_of
+from kubekit.resources.meta import Resource
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from aiinference.orders.state import Observation
+    from aiinference.workload.intent import Intent, Settings
+    from kubekit.client import Client
+    from kubekit.resources.meta import Kind, ObjectMeta
+    from opskit.clock import Clock
+
+FIELD_MANAGER = "ai-inference-orders"
+#: after so long what is there is made so again, whoever has changed it
+REPAIR_SECONDS = 300.0
+_KEY_BYTES = 32
+_OPTIONAL = (
+    custom("networking.k8s.io", "v1", "Ingress", "ingresses"),
+    custom("rbac.authorization.k8s.io", "v1", "Role", "roles"),
+)
+_MONITOR = custom("monitoring.coreos.com", "v1", "PodMonitor", "podmonitors")
+custom("", "v1", "Service", "services")
+custom("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies")
+custom("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
+
+
+@dataclass(frozen=True, slots=True)
+class _Applied:
+    digest: str
+    #: of the StatefulSet: somebody who changes it raises it
+    generation: int
+    at: float
+
+
+class Actor:
+    """Makes the objects of orders as they are meant."""
+
+    def __init__(self, client: Client, settings: Settings, clock: Clock) -> None:
+        self._client = client
+        self._settings = settings
+        self._clock = clock
+        self._applier = Applier(client, FIELD_MANAGER)
+        self._applied: dict[str, _Applied] = {}
+
+    def forget(self, uid: str) -> None:
+        """Remember nothing more of an order that is gone."""
+        self._applied.pop(uid, None)
+
+    async def key(self, intent: Intent, secret: Secret | None) -> Halt | float | None:
+        """See to the order's key; return when to look again, or what is in the way."""
+        if not intent.keys:
+            return None
+        wanted = auth.plan(intent.order, secret, self._clock.now(), lambda: secrets.token_urlsafe(_KEY_BYTES))
+        if wanted.step is auth.Step.CONFLICT:
+            return _halt(OrderReason.OBJECT_CONFLICT, wanted.message)
+        if wanted.step is auth.Step.CREATE and wanted.manifest is not None:
+            await self._client.create(wanted.manifest)
+        if wanted.step is auth.Step.REPLACE and wanted.manifest is not None:
+            await self._replace(wanted.manifest)
+        return wanted.again.total_seconds() if wanted.again is not None else None
+
+    async def _replace(self, manifest: Mapping[str, Any]) -> None:
+        head = manifest["metadata"]
+        data = {name: manifest["data"].get(name) for name in (auth.TOKEN, auth.PREVIOUS)}
+        changed = {name: head[name] for name in ("annotations", "resourceVersion")}
+        body = {"metadata": changed, "data": data}
+        await self._client.patch(Secret, head["name"], body, namespace=head["namespace"])
+
+    async def apply(self, intent: Intent, o: Observation) -> Halt | None:
+        """Apply the order's objects; return what the API server or an object of somebody else refuses."""
+        if must_stop_first(intent, o):
+            return await self._stop(intent)
+        current = o.workload.metadata.annotations if o.workload else None
+        manifests = build.objects(intent, self._settings, current)
+        digest = sha256(msgspec.json.encode(manifests)).hexdigest()
+        uid = intent.order.metadata.uid
+        if self._stands(uid, digest, o.workload):
+            return None
+        try:
+            refused = await self._foreign(manifests, uid)
+            if refused is not None:
+                return refused
+            generation = 0
+            for manifest in manifests:
+                made = await self._applier.apply(manifest)
+                if manifest["kind"] == StatefulSet.KIND.name:
+                    generation = made["metadata"]["generation"]
+            await self._retire(manifests, intent)
+        except (Invalid, Forbidden) as error:
+            return _halt(
+                OrderReason.OBJECT_REFUSED, f"The API server refuses an object of the order: {error}"
+            )
+        self._applied[uid] = _Applied(digest, generation, self._clock.monotonic())
+        return None
+
+    def _stands(self, uid: str, digest: str, workload: StatefulSet | None) -> bool:
+        known = self._applied.get(uid)
+        if known is None or workload is None or known.digest != digest:
+            return False
+        # The store may lag behind what was just written, never run ahead of it.
+        fresh = workload.metadata.generation <= known.generation
+        return fresh and self._clock.monotonic() - known.at < REPAIR_SECONDS
+
+    async def _stop(self, intent: Intent) -> Halt:
+        body = {"spec": {"replicas": 0}}
+        place = intent.order.metadata.namespace
+        await self._client.patch(StatefulSet, intent.name, body, namespace=place)
+        text = "The replicas of the earlier launch end before the new ones begin (updatePolicy Recreate)."
+        return Halt(OrderCondition.RUNTIME_CURRENT, OrderReason.UPDATING, text)
+
+    async def _foreign(self, manifests: list[dict[str, Any]], uid: str) -> Halt | None:
+        """Return what is in the way: an object of a name that we need, made by somebody else."""
+        for manifest in manifests:
+            kind, head = kind_of(manifest), manifest["metadata"]
+            found = await self._head(kind, head["namespace"], head["name"])
+            if found is not None and not _owned(found, uid):
+                return _halt(
+                    OrderReason.OBJECT_CONFLICT,
+                    f"{kind.name} {head['name']} is there already and is not this order's. Rename the order, "
+                    "or delete that object.",
+                )
+        return None
+
+    async def _retire(self, manifests: list[dict[str, Any]], intent: Intent) -> None:
+        """Delete objects of the order that it has no more."""
+        kept = {manifest["kind"] for manifest in manifests}
+        optional = (*_OPTIONAL, _MONITOR) if self._settings.pod_monitors else _OPTIONAL
+        for kind in optional:
+            if kind.name in kept:
+                continue
+            place = intent.order.metadata.namespace
+            name = names.auth_reader(intent.name) if kind.name == "Role" else intent.name
+            found = await self._head(kind, place, name)
+            if found is not None and _owned(found, intent.order.metadata.uid):
+                await self._client.delete(kind, name, place, uid=found.uid)
+
+    async def _head(self, kind: Kind, namespace: str, name: str) -> ObjectMeta | None:
+        try:
+            body = await self._client.request("GET", kind.path(namespace, name))
+        except NotFound:
+            return None
+        return msgspec.json.decode(body, type=Resource).metadata
+
+
+def _owned(found: ObjectMeta, uid: str) -> bool:
+    return any(owner.uid == uid for owner in found.owner_references)
+
+
+def _halt(reason: OrderReason, message: str) -> Halt:
+    return Halt(OrderCondition.RUNTIME_CURRENT, reason, message, passing=True)

@@ -1,0 +1,124 @@
+"""The sequence of an order: class, model, plan. Each step is asked only when the one before holds.
+
+What belongs here: asking, and putting the answers together. What does not: what is made of them (``decide``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from aiinference.api.reasons import ClassCondition, OrderCondition, OrderReason
+from aiinference.classes.policy import effective
+from aiinference.models.outcomes import Refusal as ModelRefusal
+from aiinference.models.resolving import model_of
+from aiinference.orders.state import Halt, Resolved
+from aiinference.planner.asking import NoDeviceClass, launch_request
+from aiinference.planner.client import PlannerUnavailable
+from aiinference.planner.contract import LaunchPlan
+from aiinference.planner.plan import on_processor
+from kubekit.conditions import find
+
+if TYPE_CHECKING:
+    from aiinference.api.classes import InferenceServiceClass
+    from aiinference.api.orders import InferenceService
+    from aiinference.classes.policy import EffectivePolicy, Https
+    from aiinference.models.catalogue import Catalogue
+    from aiinference.models.resolving import ResolvedModel
+    from aiinference.planner.client import PlannerClient
+    from aiinference.planner.plan import Recipes
+    from kubekit.store import Store
+
+_SHOWN = 8
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Whom an order's sequence asks."""
+
+    classes: Store[InferenceServiceClass]
+    catalogue: Catalogue
+    planner: PlannerClient
+    recipes: Recipes
+    module_https: Https
+    runtime_fallback: bool
+
+
+async def resolve(order: InferenceService, sources: Sources) -> Resolved:
+    """Return how far the order gets, and what it stops at."""
+    policy = _policy(order, sources)
+    if isinstance(policy, Halt):
+        return Resolved(policy)
+    model = await model_of(order, policy, sources.catalogue)
+    if isinstance(model, ModelRefusal):
+        halt = Halt(OrderCondition.MODEL_RESOLVED, model.reason, model.message, model.outage, model.passing)
+        return Resolved(halt, policy)
+    plan = await _plan(order, policy, model, sources)
+    if isinstance(plan, Halt):
+        return Resolved(plan, policy, model)
+    return Resolved(None, policy, model, plan)
+
+
+def _policy(order: InferenceService, sources: Sources) -> EffectivePolicy | Halt:
+    """Return what holds for the order, or why its class does not."""
+    name, namespace = order.spec.inference_service_class_name, order.metadata.namespace
+    if name is None:
+        return effective(None, sources.module_https)
+    klass = sources.classes.get("", name)
+    if klass is None:
+        text = f"There is no class {name}. Open to this namespace: {_open_to(namespace, sources)}."
+        return _halt(OrderReason.CLASS_NOT_FOUND, text)
+    policy = effective(klass, sources.module_https)
+    if not policy.admits(namespace):
+        return _halt(
+            OrderReason.NAMESPACE_NOT_ALLOWED,
+            f"Class {name} does not take orders from namespace {namespace}. Open to it: "
+            f"{_open_to(namespace, sources)}.",
+        )
+    ready = find(klass.status.conditions if klass.status else (), ClassCondition.READY)
+    if ready is None or ready.status != "True":
+        told = ready.message if ready else "It was not looked at yet."
+        return _halt(OrderReason.CLASS_NOT_READY, f"Class {name} cannot be used: {told}")
+    return policy
+
+
+def _open_to(namespace: str, sources: Sources) -> str:
+    names = sorted(
+        klass.metadata.name
+        for klass in sources.classes.list()
+        if effective(klass, sources.module_https).admits(namespace)
+    )
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more if names else "no class"
+
+
+async def _plan(
+    order: InferenceService, policy: EffectivePolicy, model: ResolvedModel, sources: Sources
+) -> LaunchPlan | Halt:
+    """Return the plan: the planner's where the class has an accelerator policy, else the processor's."""
+    try:
+        request = launch_request(
+            order, policy, model.facts, model.resolution, runtime_fallback=sources.runtime_fallback
+        )
+        if policy.accelerator is None:
+            answer = on_processor(request, sources.recipes)
+        else:
+            answer = await sources.planner.plan(request)
+    except NoDeviceClass as error:
+        return Halt(OrderCondition.PLANNED, OrderReason.CLAIM_DEVICE_MISSING, str(error))
+    except PlannerUnavailable as error:
+        text = f"There is no plan, as {error}. It is asked for again."
+        return Halt(OrderCondition.PLANNED, error.reason, text, outage=True, passing=True)
+    if isinstance(answer, LaunchPlan):
+        return answer
+    reason = OrderReason(answer.reason)
+    return Halt(
+        OrderCondition.PLANNED,
+        reason,
+        f"{answer.message} {answer.next_step}",
+        passing=reason is OrderReason.NO_CAPACITY,
+    )
+
+
+def _halt(reason: OrderReason, message: str) -> Halt:
+    return Halt(OrderCondition.CLASS_RESOLVED, reason, message)

@@ -1,0 +1,126 @@
+"""Asking the orders that run, beside all reconciles: an answer may take a minute.
+
+What belongs here: who is asked when, and what is remembered. What does not: questions and judgement
+(``aiinference.probes``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from aiinference.probes import health
+from aiinference.probes.client import Outcome, Prober
+from aiinference.workload import gate
+from opskit import logging
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from aiinference.probes.health import Health
+    from aiinference.probes.questions import Question
+    from opskit.clock import Clock
+
+Key = tuple[str, str]
+
+_log = logging.logger(__name__)
+
+
+@dataclass(frozen=True)
+class Target:
+    """What of an order is asked, and where."""
+
+    question: Question
+    #: of the replicas that take requests
+    addresses: tuple[str, ...]
+    key: str | None
+
+
+@dataclass
+class _Followed:
+    target: Target
+    health: Health
+    task: asyncio.Task[None] | None = None
+
+
+class Probing:
+    """Asks every order it was told to, each at its own pace; ``changed`` is called with news."""
+
+    def __init__(self, clock: Clock, changed: Callable[[Key], None], prober: Prober | None = None) -> None:
+        self._clock = clock
+        self._changed = changed
+        self._prober = prober or Prober()
+        self._followed: dict[Key, _Followed] = {}
+        self._running = False
+
+    async def run(self) -> None:
+        """Ask until cancelled."""
+        async with self._prober:
+            self._running = True
+            for key in self._followed:
+                self._begin(key)
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self._running = False
+                tasks = [one.task for one in self._followed.values() if one.task]
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+
+    def health(self, key: Key) -> Health | None:
+        """Return what is remembered of an order, None when it was never followed."""
+        followed = self._followed.get(key)
+        return followed.health if followed else None
+
+    def follow(self, key: Key, target: Target, known: Health) -> None:
+        """Ask an order from now on; ``known`` is what an earlier process knew of it."""
+        followed = self._followed.get(key)
+        if followed is None:
+            self._followed[key] = _Followed(target, known)
+            if self._running:
+                self._begin(key)
+        elif followed.target.addresses != target.addresses:
+            followed.target = target
+            self._begin(key)  # who has just come up is not kept waiting for the next turn
+        else:
+            followed.target = target
+
+    def forget(self, key: Key) -> None:
+        """Ask an order no more."""
+        followed = self._followed.pop(key, None)
+        if followed is not None and followed.task is not None:
+            followed.task.cancel()
+
+    def _begin(self, key: Key) -> None:
+        followed = self._followed[key]
+        if not self._running:
+            return
+        if followed.task is not None:
+            followed.task.cancel()
+        followed.task = asyncio.create_task(self._ask(key, followed), name=f"probe-{'/'.join(key)}")
+
+    async def _ask(self, key: Key, followed: _Followed) -> None:
+        while True:
+            outcome = await self._asked(followed)
+            if outcome is not None:
+                before = health.verdict(followed.health)
+                followed.health = health.step(followed.health, outcome, self._clock.now())
+                if health.verdict(followed.health) != before:
+                    _log.info("order answers" if outcome.ok else "order does not answer", order="/".join(key))
+                    self._changed(key)
+            await self._clock.sleep(health.pause(followed.health).total_seconds())
+
+    async def _asked(self, followed: _Followed) -> Outcome | None:
+        """Return the worst of the replicas' answers, as any may be met by a user; None while it starts."""
+        target = followed.target
+        if not target.addresses:
+            return None if followed.health.well is None else Outcome("No replica is ready.", 0.0)
+        answers = await asyncio.gather(
+            *(
+                self._prober.ask(address, gate.API_PORT, target.question, target.key)
+                for address in target.addresses
+            )
+        )
+        return next((one for one in answers if not one.ok), answers[0])

@@ -1,0 +1,245 @@
+"""The status of an order. Pure: an observation in, the status out.
+
+What belongs here: what is said. What does not: whether it is written (``wiring``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aiinference.api.orders import (
+    ConstraintsStatus,
+    EndpointStatus,
+    InferenceServiceStatus,
+    ModelStatus,
+    ResolvedStatus,
+)
+from aiinference.api.reasons import Authentication, ExposureType, OrderCondition, OrderPhase, OrderReason
+from aiinference.orders.decide import startup_seconds
+from aiinference.probes import failures, health, startup
+from aiinference.workload import names, network
+from kubekit.conditions import find, set_condition
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from aiinference.orders.state import Halt, Observation
+    from aiinference.planner.contract import LaunchPlan
+    from kubekit.conditions import Condition, Status
+
+_ORDER = [str(one) for one in OrderCondition]
+
+
+class _Sayings:
+    """Conditions being put together; what is not said is gone."""
+
+    def __init__(self, o: Observation, now: datetime) -> None:
+        self._old = o.order.status.conditions if o.order.status else ()
+        self._now = now
+        self._generation = o.order.metadata.generation
+        self.said: list[Condition] = []
+
+    def say(self, type_: OrderCondition, status: Status, reason: OrderReason, message: str) -> None:
+        """Add one condition."""
+        old = self.old(type_)
+        self.said += set_condition(
+            (old,) if old else (),
+            type_,
+            status,
+            reason,
+            message,
+            now=self._now,
+            generation=self._generation,
+        )
+
+    def old(self, type_: OrderCondition) -> Condition | None:
+        """Return what was said before."""
+        return find(self._old, type_)
+
+    def keep(self, *types: OrderCondition) -> None:
+        """Say again what was said before."""
+        self.said += [old for one in types if (old := self.old(one)) is not None]
+
+
+def status(o: Observation, now: datetime) -> InferenceServiceStatus:
+    """Return the order's status."""
+    said = _Sayings(o, now)
+    _sequence(o, said)
+    if o.workload is not None:
+        _workload(o, said)
+    ready = _ready(o, said)
+    old = o.order.status or InferenceServiceStatus()
+    policy, model = o.resolved.policy, o.resolved.model
+    reached = policy is not None and o.resolved.plan is not None
+    keys = reached and policy is not None and policy.exposure.authentication == Authentication.TOKEN
+    return InferenceServiceStatus(
+        observed_generation=o.order.metadata.generation,
+        phase=_phase(ready),
+        model=old.model if model is None else _served(model.resolution.endpoint_type),
+        endpoint=_endpoint(o) if reached else old.endpoint,
+        auth_secret_name=names.auth_secret(o.order.metadata.name)
+        if keys
+        else _kept_secret(o, reached=reached),
+        constraints=_constraints(o) or old.constraints,
+        resolved=_placement(o) if o.resolved.plan else old.resolved,
+        share=_share(o.resolved.plan) if o.resolved.plan else old.share,
+        startup=startup.progress(o.pods, o.health.ready_time, startup_seconds(o)) if o.workload else None,
+        conditions=tuple(sorted(said.said, key=lambda one: _ORDER.index(one.type))),
+    )
+
+
+def _sequence(o: Observation, said: _Sayings) -> None:
+    """Say how far the order got: class, model, plan."""
+    halt, policy = o.resolved.halt, o.resolved.policy
+    if halt is not None and halt.condition is OrderCondition.CLASS_RESOLVED:
+        said.say(halt.condition, "False", halt.reason, halt.message)
+    elif policy is not None and policy.class_name is None:
+        said.say(
+            OrderCondition.CLASS_RESOLVED,
+            "True",
+            OrderReason.BUILT_IN_POLICY,
+            "The order names no class; the built-in policy holds.",
+        )
+    elif policy is not None:
+        text = f"Class {policy.class_name} holds."
+        said.say(OrderCondition.CLASS_RESOLVED, "True", OrderReason.CLASS_RESOLVED, text)
+    if o.resolved.model is not None:
+        name = o.resolved.model.facts.name
+        said.say(
+            OrderCondition.MODEL_RESOLVED, "True", OrderReason.MODEL_RESOLVED, f"Model {name} is served."
+        )
+    else:
+        _halted(OrderCondition.MODEL_RESOLVED, o, said)
+    if o.resolved.plan is not None and policy is not None and policy.accelerator is not None:
+        recipe = o.resolved.plan.recipe.name
+        text = f"The launch is planned, by recipe {recipe}."
+        said.say(OrderCondition.PLANNED, "True", OrderReason.LAUNCH_PLAN_CALCULATED, text)
+    elif o.resolved.plan is None:
+        _halted(OrderCondition.PLANNED, o, said)
+
+
+def _halted(condition: OrderCondition, o: Observation, said: _Sayings) -> None:
+    """Say what the sequence stopped at; what nothing was learnt about stays as it was said."""
+    halt, old = o.resolved.halt, said.old(condition)
+    if halt is None or halt.condition is not condition:
+        if o.workload is not None:
+            said.keep(condition)
+    elif halt.outage and old is not None and old.status == "True":
+        said.keep(condition)
+    else:
+        said.say(condition, "False", halt.reason, halt.message)
+
+
+def _workload(o: Observation, said: _Sayings) -> None:
+    """Say whether the replicas are those that are meant, and whether they work."""
+    assert o.workload is not None  # noqa: S101 - asked by the caller
+    spec, now = o.workload.spec, o.workload.status
+    wanted = 1 if spec.replicas is None else spec.replicas
+    halt = o.resolved.halt
+    if halt is not None and halt.condition is OrderCondition.RUNTIME_CURRENT:
+        said.say(halt.condition, "False", halt.reason, halt.message)
+    elif now.observed_generation >= o.workload.metadata.generation and now.updated_replicas >= wanted:
+        said.say(
+            OrderCondition.RUNTIME_CURRENT,
+            "True",
+            OrderReason.RUNTIME_CURRENT,
+            "All replicas run as planned.",
+        )
+    else:
+        text = f"{now.updated_replicas} of {wanted} replicas run as planned."
+        said.say(OrderCondition.RUNTIME_CURRENT, "False", OrderReason.UPDATING, text)
+    if now.ready_replicas >= wanted > 0:
+        said.say(
+            OrderCondition.WORKLOAD_READY, "True", OrderReason.WORKLOAD_READY, f"{wanted} replicas are ready."
+        )
+        return
+    failure = _failure(o)
+    if failure is not None:
+        said.say(OrderCondition.WORKLOAD_READY, "False", failure.reason, failure.message)
+    else:
+        text = f"{now.ready_replicas} of {wanted} replicas are ready."
+        said.say(OrderCondition.WORKLOAD_READY, "False", OrderReason.STARTING, text)
+
+
+def _failure(o: Observation) -> failures.Failure | None:
+    allowed = startup_seconds(o)
+    return next((found for pod in o.pods if (found := failures.explain(pod, allowed)) is not None), None)
+
+
+def _ready(o: Observation, said: _Sayings) -> Condition:
+    """Say whether the order answers; before it ever did, what stands in the way."""
+    halt: Halt | None = o.resolved.halt
+    verdict = health.verdict(o.health)
+    if o.health.well is not None and o.workload is not None:
+        flag: Status = "True" if verdict.ready else "False"
+        said.say(OrderCondition.READY, flag, verdict.reason, verdict.message)
+    elif halt is not None:
+        said.say(OrderCondition.READY, "False", halt.reason, halt.message)
+    elif o.workload is None:
+        said.say(OrderCondition.READY, "False", OrderReason.PENDING, "The workload is being made.")
+    else:
+        working = find(said.said, OrderCondition.WORKLOAD_READY)
+        if working is not None and working.status != "True":
+            said.say(OrderCondition.READY, "False", OrderReason(working.reason), working.message)
+        else:
+            said.say(OrderCondition.READY, "False", verdict.reason, verdict.message)
+    return said.said[-1]
+
+
+def _phase(ready: Condition) -> OrderPhase:
+    if ready.status == "True":
+        return OrderPhase.READY
+    return OrderPhase.FAILED if ready.reason == OrderReason.SERVICE_UNHEALTHY else OrderPhase.PENDING
+
+
+def _served(endpoint_type: str | None) -> ModelStatus | None:
+    return ModelStatus(endpoint_type=endpoint_type) if endpoint_type else None
+
+
+def _endpoint(o: Observation) -> EndpointStatus:
+    order, policy = o.order.metadata, o.resolved.policy
+    assert policy is not None  # noqa: S101 - asked by the caller
+    outside = policy.exposure.type == ExposureType.EXTERNAL and o.host
+    return EndpointStatus(
+        type=policy.exposure.type,
+        url=f"{network.scheme(policy.exposure.https)}://{o.host}" if outside else None,
+        domain=o.host if outside else None,
+        in_cluster_url=f"http://{order.name}.{order.namespace}.svc",
+    )
+
+
+def _kept_secret(o: Observation, *, reached: bool) -> str | None:
+    return None if reached or o.order.status is None else o.order.status.auth_secret_name
+
+
+def _constraints(o: Observation) -> ConstraintsStatus | None:
+    policy, model = o.resolved.policy, o.resolved.model
+    if policy is None:
+        return None
+    old = o.order.status.constraints if o.order.status else None
+    scope = model.resolution.scope if model else (old.model_scope if old else None)
+    return ConstraintsStatus(
+        min_replicas=policy.min_replicas, max_replicas=policy.max_replicas, model_scope=scope
+    )
+
+
+def _placement(o: Observation) -> ResolvedStatus | None:
+    """Return the placement, for orders whose class has an accelerator policy."""
+    plan, policy = o.resolved.plan, o.resolved.policy
+    if plan is None or policy is None or policy.accelerator is None:
+        return None
+    found = plan.resolved
+    return ResolvedStatus(
+        device_class=found.device_class,
+        accelerator_product_name=found.accelerator_product_name,
+        accelerator_memory_gib=found.accelerator_memory_gib,
+        placement_mode=found.placement_mode,
+        sharing_mode=found.sharing_mode,
+        share_percent=found.share_percent,
+        replan_count=found.replan_count,
+    )
+
+
+def _share(plan: LaunchPlan | None) -> str | None:
+    percent = plan.resolved.share_percent if plan else None
+    return f"{percent}%" if percent is not None else None

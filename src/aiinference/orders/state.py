@@ -1,0 +1,55 @@
+"""What is known of an order at one moment.
+
+What belongs here: frozen values. What does not: where they come from (``observe``), what follows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from aiinference.api.orders import InferenceService
+    from aiinference.api.reasons import OrderCondition, OrderReason
+    from aiinference.classes.policy import EffectivePolicy
+    from aiinference.models.resolving import ResolvedModel
+    from aiinference.planner.contract import LaunchPlan
+    from aiinference.probes.health import Health
+    from kubekit.resources import Pod, Secret, StatefulSet
+
+
+@dataclass(frozen=True, slots=True)
+class Halt:
+    """What the sequence stops at: the condition that does not hold, and why."""
+
+    condition: OrderCondition
+    reason: OrderReason
+    message: str
+    #: nothing was learnt: what was said before still holds
+    outage: bool = False
+    #: whether asking again later may help although neither order nor class has changed
+    passing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """How far the sequence got; what lies behind the halt is None."""
+
+    halt: Halt | None
+    policy: EffectivePolicy | None = None
+    model: ResolvedModel | None = None
+    plan: LaunchPlan | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """An order and everything that its status and its objects follow from."""
+
+    order: InferenceService
+    resolved: Resolved
+    #: the host that is the order's, or will be
+    host: str | None
+    workload: StatefulSet | None
+    pods: tuple[Pod, ...]
+    secret: Secret | None
+    health: Health

@@ -1,0 +1,240 @@
+"""Orders in a process: informers to keys, keys to objects and statuses.
+
+What belongs here: who tells whom, and the sequence of one reconcile. What does not: what is decided.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from aiinference.api.classes import InferenceServiceClass
+from aiinference.api.fields import API_VERSION
+from aiinference.api.orders import InferenceService, InferenceServiceStatus
+from aiinference.api.reasons import OrderCondition
+from aiinference.orders import decide, hosts, observe, report
+from aiinference.orders.act import Actor
+from aiinference.orders.probing import Probing, Target
+from aiinference.orders.state import Halt, Observation
+from aiinference.probes import health, questions
+from aiinference.workload import auth, names
+from kubekit.apply import Applier
+from kubekit.conditions import find
+from kubekit.controller import Again, Controller, Done
+from kubekit.errors import NotFound
+from kubekit.manager import Stage
+from kubekit.queue import KeyedQueue
+from kubekit.resources import Pod, Secret, StatefulSet
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from aiinference.classes.policy import Https
+    from aiinference.models.catalogue import Catalogue
+    from aiinference.planner.client import PlannerClient
+    from aiinference.planner.plan import Recipes
+    from aiinference.workload.intent import Intent, Settings
+    from kubekit.client import Client
+    from kubekit.manager import Manager
+    from kubekit.store import Change
+    from opskit.clock import Clock
+
+FIELD_MANAGER = "ai-inference-orders-status"
+#: what is asked of others is asked again after so long, though nothing here has changed
+_LOOK_AGAIN = 300.0
+_MANAGED = {"labelSelector": f"{names.MANAGED_LABEL}=true"}
+
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class OrderSettings:
+    """What the orders' controller is told."""
+
+    workload: Settings
+    domain_template: str
+    module_https: Https
+    runtime_fallback: bool
+    not_ready_requeue_seconds: float = 30.0
+
+
+class Orders:
+    """Keeps objects and status of every order true."""
+
+    def __init__(
+        self,
+        manager: Manager,
+        clock: Clock,
+        settings: OrderSettings,
+        *,
+        catalogue: Catalogue,
+        planner: PlannerClient,
+        recipes: Recipes,
+    ) -> None:
+        self._client = manager.client
+        self._clock = clock
+        self._settings = settings
+        self._applier = Applier(manager.client, FIELD_MANAGER)
+        self._queue: KeyedQueue[Key] = KeyedQueue("orders")
+        self._actor = Actor(manager.client, settings.workload, clock)
+        self._probing = Probing(clock, self._queue.add)
+        orders = manager.informer(InferenceService)
+        workloads = manager.informer(StatefulSet, selectors=_MANAGED)
+        pods = manager.informer(Pod, selectors=_MANAGED, indexes={"order": _order_of})
+        classes = manager.informer(InferenceServiceClass)
+        self._orders, self._workloads, self._pods = orders.store, workloads.store, pods.store
+        orders.feed(self._queue, lambda change: [change.key])
+        workloads.feed(self._queue, lambda change: [change.key])
+        pods.feed(self._queue, _orders_of)
+        classes.feed(self._queue, self._of_class)
+        self._sources = observe.Sources(
+            classes.store,
+            catalogue,
+            planner,
+            recipes,
+            settings.module_https,
+            settings.runtime_fallback,
+        )
+        manager.add_task("probing", self._probing.run, Stage.LEADING)
+        manager.add_controller(Controller("orders", self._queue, self._reconcile))
+
+    def _of_class(self, change: Change[InferenceServiceClass]) -> Iterable[Key]:
+        name = change.key[1]
+        return [
+            order.metadata.key
+            for order in self._orders.list()
+            if order.spec.inference_service_class_name == name
+        ]
+
+    async def _reconcile(self, key: Key) -> Done | Again:
+        order = self._orders.get(*key)
+        if order is None or order.metadata.deleting:
+            self._probing.forget(key)
+            if order is not None:
+                self._actor.forget(order.metadata.uid)
+            return Done()
+        o = await self._observe(order)
+        wanted = decide.intent(o)
+        again = None
+        if wanted is not None:
+            o, again = await self._act(o, wanted)
+        self._probe(o)
+        await self._report(o)
+        return Again(self._pause(o.resolved.halt, again))
+
+    async def _observe(self, order: InferenceService) -> Observation:
+        resolved = await observe.resolve(order, self._sources)
+        key = order.metadata.key
+        host = None
+        if resolved.policy is not None:
+            host = hosts.host(order, resolved.policy, self._settings.domain_template, self._orders.list())
+        known = order.status or InferenceServiceStatus()
+        ready = find(known.conditions, OrderCondition.READY)
+        earlier = health.resumed(
+            ready.reason if ready else None, known.startup.ready_time if known.startup else None
+        )
+        return Observation(
+            order=order,
+            resolved=resolved,
+            host=host,
+            workload=self._own_workload(order),
+            pods=tuple(self._pods.by("order", "/".join(key))),
+            secret=await self._secret(order),
+            health=self._probing.health(key) or earlier,
+        )
+
+    def _own_workload(self, order: InferenceService) -> StatefulSet | None:
+        found = self._workloads.get(*order.metadata.key)
+        owners = found.metadata.owner_references if found else ()
+        return found if any(owner.uid == order.metadata.uid for owner in owners) else None
+
+    async def _secret(self, order: InferenceService) -> Secret | None:
+        name = names.auth_secret(order.metadata.name)
+        return await self._client.find(Secret, name, order.metadata.namespace)
+
+    async def _act(self, o: Observation, wanted: Intent) -> tuple[Observation, float | None]:
+        """Make key and objects; what refuses is a halt of its own."""
+        again = await self._actor.key(wanted, o.secret)
+        if isinstance(again, Halt):
+            return _halted(o, again), None
+        refused = await self._actor.apply(wanted, o)
+        return (o if refused is None else _halted(o, refused)), again
+
+    def _probe(self, o: Observation) -> None:
+        """Have what runs asked, by what it was made from and not by what is wanted now."""
+        key = o.order.metadata.key
+        if o.workload is None:
+            return
+        noted = o.workload.metadata.annotations
+        model = noted.get(names.MODEL_ANNOTATION) or noted.get(names.CLUSTER_MODEL_ANNOTATION) or ""
+        resolved, known = o.resolved.model, o.order.status
+        served = known.model.endpoint_type if known and known.model else None
+        endpoint = resolved.resolution.endpoint_type if resolved else served
+        token = o.secret.data.get(auth.TOKEN) if o.secret else None
+        target = Target(
+            questions.question(endpoint, model),
+            tuple(sorted(pod.status.pod_ip for pod in o.pods if _takes_requests(pod))),
+            token.decode() if token else None,
+        )
+        self._probing.follow(key, target, o.health)
+
+    async def _report(self, o: Observation) -> None:
+        status = report.status(o, self._clock.now())
+        said = msgspec.to_builtins(status)
+        if o.order.status is not None and msgspec.to_builtins(o.order.status) == said:
+            return
+        head = {
+            "name": o.order.metadata.name,
+            "namespace": o.order.metadata.namespace,
+            "uid": o.order.metadata.uid,
+        }
+        kind = InferenceService.KIND.name
+        manifest = {"apiVersion": API_VERSION, "kind": kind, "metadata": head, "status": said}
+        await self._applier.status(manifest)
+
+    def _pause(self, halt: Halt | None, again: float | None) -> float:
+        waits = self._settings.not_ready_requeue_seconds if halt and halt.passing else _LOOK_AGAIN
+        return waits if again is None else min(waits, again)
+
+
+def _halted(o: Observation, halt: Halt) -> Observation:
+    return replace(o, resolved=replace(o.resolved, halt=halt))
+
+
+def _takes_requests(pod: Pod) -> bool:
+    ready = any(one.type == "Ready" and one.status == "True" for one in pod.status.conditions)
+    return ready and bool(pod.status.pod_ip) and not pod.metadata.deleting
+
+
+def _order_of(pod: Pod) -> Iterable[str]:
+    name = pod.metadata.labels.get(names.ORDER_LABEL)
+    return [f"{pod.metadata.namespace}/{name}"] if name else []
+
+
+def _orders_of(change: Change[Pod]) -> Iterable[Key]:
+    name = change.metadata.labels.get(names.ORDER_LABEL)
+    return [(change.metadata.namespace, name)] if name else []
+
+
+async def has_pod_monitors(client: Client) -> bool:
+    """Tell whether the cluster knows PodMonitors."""
+    try:
+        await client.request("GET", "/apis/monitoring.coreos.com/v1")
+    except NotFound:
+        return False
+    return True
+
+
+def setup(
+    manager: Manager,
+    clock: Clock,
+    settings: OrderSettings,
+    *,
+    catalogue: Catalogue,
+    planner: PlannerClient,
+    recipes: Recipes,
+) -> None:
+    """Have the manager look after orders."""
+    Orders(manager, clock, settings, catalogue=catalogue, planner=planner, recipes=recipes)

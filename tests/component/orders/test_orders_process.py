@@ -1,0 +1,171 @@
+"""Orders from the first condition to Ready, by the real controller with the rights of the chart."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from aiinference.api.classes import InferenceServiceClass
+from aiinference.api.orders import InferenceService
+from aimodels.api.model import Model
+from kubekit.conditions import find
+from kubekit.resources import StatefulSet
+from tests.kit.eventually import eventually
+from tests.kit.ordersworld import World, answering, running
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture
+async def world(control_plane: Path, namespace: str, tmp_path: Path) -> AsyncIterator[World]:
+    async with running(control_plane, namespace, tmp_path) as made:
+        yield made
+
+
+async def test_an_order_becomes_ready_and_stays_so_over_a_killed_controller(world: World) -> None:
+    await world.model("qwen")
+    await world.order("chat", "qwen")
+    begun = await world.says("chat", "WorkloadReady", "Unschedulable")
+    assert begun.status is not None
+    assert begun.status.model is not None
+    assert begun.status.model.endpoint_type == "Chat"
+    assert begun.status.auth_secret_name == "chat-auth"
+    assert begun.status.endpoint is not None
+    assert begun.status.endpoint.in_cluster_url == f"http://chat.{world.namespace}.svc"
+    assert begun.status.constraints is not None
+    assert begun.status.constraints.model_scope == "Namespaced"
+    assert begun.status.resolved is None
+    assert begun.status.phase == "Pending"
+    async with answering() as runtime:
+        await world.run("chat", runtime)
+        ready = await world.says("chat", "Ready", "Ready")
+        assert ready.status is not None
+        assert ready.status.phase == "Ready"
+        assert ready.status.startup is not None
+        assert ready.status.startup.phase == "Done"
+        assert runtime.keys[0] == f"Bearer {await world.token('chat')}"
+        before = await world.workload("chat")
+        assert before is not None
+        await world.controller.end(signal.SIGKILL)
+        await world.controller.start()
+        asked = len(runtime.keys)
+
+        async def asked_again() -> bool:
+            return len(runtime.keys) > asked
+
+        await eventually(asked_again)
+        after = await world.workload("chat")
+        assert after is not None
+        assert after.metadata.generation == before.metadata.generation
+        again = await world.says("chat", "Ready", "Ready")
+        assert again.status is not None
+        known, now = (find(one.status.conditions, "Ready") for one in (ready, again) if one.status)
+        assert known is not None
+        assert now is not None
+        assert now.last_transition_time == known.last_transition_time
+
+
+async def test_nothing_is_made_before_the_model_is_ready(world: World) -> None:
+    await world.order("early", "later")
+    await world.says("early", "ModelResolved", "ModelNotFound")
+    await world.model("later", ready=False)
+    waiting = await world.says("early", "ModelResolved", "ModelNotReady")
+    assert waiting.status is not None
+    assert waiting.status.phase == "Pending"
+    assert await world.workload("early") is None
+    await world.publish("later")
+    await world.says("early", "ModelResolved", "ModelResolved")
+    await world.says("early", "WorkloadReady", "Unschedulable")
+
+
+async def test_a_model_that_goes_does_not_take_what_runs_along(world: World) -> None:
+    await world.model("qwen")
+    await world.order("chat", "qwen")
+    async with answering() as runtime:
+        await world.says("chat", "WorkloadReady", "Unschedulable")
+        await world.run("chat", runtime)
+        await world.says("chat", "Ready", "Ready")
+        before = await world.workload("chat")
+        await world.client.delete(Model, "qwen", world.namespace)
+        # A change of the order has it looked at again.
+        body = {"metadata": {"annotations": {"ai.deckhouse.io/upgrade": "1"}}}
+        await world.client.patch(InferenceService, "chat", body, namespace=world.namespace)
+        gone = await world.says("chat", "ModelResolved", "ModelNotFound")
+        assert gone.status is not None
+        assert gone.status.phase == "Ready"
+        assert gone.status.auth_secret_name == "chat-auth"
+        after = await world.workload("chat")
+        assert before is not None
+        assert after is not None
+        assert after.metadata.generation == before.metadata.generation
+
+
+async def test_a_class_that_is_missing_closed_or_made_later(world: World) -> None:
+    name = f"late-{world.namespace}"
+    await world.model("qwen")
+    await world.order("chat", "qwen", name)
+    missing = await world.says("chat", "ClassResolved", "ClassNotFound")
+    assert missing.status is not None
+    told = find(missing.status.conditions, "ClassResolved")
+    assert told is not None
+    assert world.klass in told.message
+    closed = {"allowedNamespaces": ["elsewhere"]}
+    try:
+        await world.make_class(name, admissionPolicy=closed, exposurePolicy={"type": "ClusterLocal"})
+        await world.says("chat", "ClassResolved", "NamespaceNotAllowed")
+        body = {"spec": {"admissionPolicy": {"allowedNamespaces": ["*"]}}}
+        await world.client.patch(InferenceServiceClass, name, body)
+        await world.says("chat", "WorkloadReady", "Unschedulable")
+    finally:
+        await world.client.delete(InferenceServiceClass, name)
+
+
+async def test_an_object_of_somebody_else_is_left_alone(world: World) -> None:
+    port = {"name": "mine", "port": 5432}
+    metadata = {"namespace": world.namespace, "name": "chat"}
+    manifest = {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"ports": [port]}}
+    made = await world.client.create(manifest)
+    await world.model("qwen")
+    await world.order("chat", "qwen")
+    refused = await world.says("chat", "Ready", "ObjectConflict")
+    assert refused.status is not None
+    path = f"/api/v1/namespaces/{world.namespace}/services/chat"
+    assert made["metadata"]["uid"].encode() in await world.client.request("GET", path)
+    assert await world.workload("chat") is None
+    await world.client.request("DELETE", path)
+    await world.says("chat", "WorkloadReady", "Unschedulable")
+
+
+async def test_without_a_planner_nothing_is_made_and_it_says_so(world: World) -> None:
+    name = f"planned-{world.namespace}"
+    await world.make_class(
+        name, exposurePolicy={"type": "ClusterLocal"}, acceleratorPolicy={"fallback": "CPU"}
+    )
+    try:
+        await world.model("qwen")
+        await world.order("chat", "qwen", name)
+        waiting = await world.says("chat", "Planned", "PlannerUnavailable")
+        assert waiting.status is not None
+        assert waiting.status.resolved is None
+        assert await world.workload("chat") is None
+    finally:
+        await world.client.delete(InferenceServiceClass, name)
+
+
+async def test_who_changes_the_workload_finds_it_put_right(world: World) -> None:
+    await world.model("qwen")
+    await world.order("chat", "qwen")
+    await world.says("chat", "WorkloadReady", "Unschedulable")
+    await world.client.patch(StatefulSet, "chat", {"spec": {"replicas": 3}}, namespace=world.namespace)
+
+    async def put_right() -> bool:
+        found = await world.workload("chat")
+        return found is not None and found.spec.replicas == 1
+
+    await eventually(put_right)
