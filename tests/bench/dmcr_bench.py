@@ -35,8 +35,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from tests.bench.dmcr_wire import MIB, Payload, Sample, Server, get, put
 from tests.kit.dmcr import Dmcr, free_port
 
-#: session, begin, tail, its journal, data, seal, pointer, done: what a blob of one part costs
-SMALL_WRITES = 8
+#: session, tail, its journal, data, seal, pointer, done: what a blob of one part costs
+SMALL_WRITES = 7
 COLD = "GET cold"
 REGISTRY_CONFIG = """
 version: 0.1

@@ -10,6 +10,7 @@ that lost the answer closes the upload once more: the steps that are done alread
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -20,7 +21,7 @@ from aimodels.dmcr.ingest import standing
 from aimodels.dmcr.layout import data_key, tail_key
 from aimodels.dmcr.problems import Invalid, RangeRefused, TryAgain
 from aimodels.dmcr.sessions import unknown
-from objectstore.port import InvalidPart, NoSuchKey, PartInfo, StoreUnavailable
+from objectstore.port import InvalidPart, NoSuchKey, ObjectStoreError, PartInfo, StoreUnavailable
 
 if TYPE_CHECKING:
     from aimodels.dmcr.blobs import Blobs
@@ -58,9 +59,7 @@ class Committer:
             await self._complete(upload, size)
         if computed is None:
             await self._verify(upload, digest)
-        await self.publish(upload, digest, size)
-        if ingest.tailed:
-            await self._engine.store.delete(tail_key(upload.sid))
+        await self.publish(upload, digest, size, tailed=ingest.tailed)
 
     async def digest_so_far(self, upload: Upload) -> str | None:
         """Return the digest of the durable bytes; None when its state was not saved."""
@@ -73,8 +72,11 @@ class Committer:
                 return running.digest()
         return None
 
-    async def publish(self, upload: Upload, digest: str, size: int) -> None:
-        """Seal, write the pointer, finish: for an upload whose bytes are whole and checked."""
+    async def publish(self, upload: Upload, digest: str, size: int, *, tailed: bool = False) -> None:
+        """Seal, write the pointer, finish: for an upload whose bytes are whole and checked.
+
+        A sealed session names no tail any more, so its object may go while the last swap is on its way.
+        """
         session = upload.session
         if session.data is None:
             raise AssertionError("an upload with bytes was begun")
@@ -91,7 +93,13 @@ class Committer:
                 raise TryAgain(f"the bytes of this upload of {digest} are gone: upload it again") from None
         else:
             raise TryAgain(f"the pointer of {digest} changes faster than it can be changed here: try again")
-        await self._engine.sessions.write(upload, replace(upload.session, state="done"))
+        done = self._engine.sessions.write(upload, replace(upload.session, state="done"))
+        await asyncio.gather(done, *([self._drop_tail(upload)] if tailed else []))
+
+    async def _drop_tail(self, upload: Upload) -> None:
+        """Remove the tail's object; what stays goes with the session's record one day."""
+        with contextlib.suppress(ObjectStoreError):
+            await self._engine.store.delete(tail_key(upload.sid))
 
     async def _complete(self, upload: Upload, size: int) -> None:
         """Join the parts; an answer that did not come, or came earlier, is decided by HEAD."""

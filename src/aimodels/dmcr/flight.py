@@ -49,14 +49,21 @@ class Flight:
     """The parts of one upload that one request sends, from the journal's end on."""
 
     def __init__(
-        self, engine: Engine, upload: Upload, algorithm: str, journaled: Callable[[int], None]
+        self,
+        engine: Engine,
+        upload: Upload,
+        begun: Session | None,
+        algorithm: str,
+        journaled: Callable[[int], None],
     ) -> None:
+        """``begun`` is written with the first swap, which comes before the first byte under the data key."""
         self.upload = upload
+        self._begun = begun
         self.failure: Exception | None = None
         self._engine = engine
         self._journaled = journaled
-        self._algorithm = next(iter(upload.session.hash), algorithm)
-        self._hash = _restored(upload.session, self._algorithm)
+        self._algorithm = next(iter(self.session.hash), algorithm)
+        self._hash = _restored(self.session, self._algorithm)
         self._hashing = asyncio.Lock()  # first come, first served: parts are hashed in order
         self._multipart = asyncio.Lock()
         self._upload_id = upload.session.upload
@@ -67,8 +74,8 @@ class Flight:
 
     @property
     def session(self) -> Session:
-        """Return the session as it was swapped last."""
-        return self.upload.session
+        """Return the session as it was swapped last, or as the first swap will write it."""
+        return self._begun or self.upload.session
 
     @property
     def whole(self) -> int:
@@ -104,6 +111,7 @@ class Flight:
         An older attempt that was held up may still send its bytes to the same key: whoever is second must not
         replace what a pointer may name by then.
         """
+        await self._begin()
         key = self._data_key()
         try:
             await self._retried(lambda: self._engine.store.put(key, body, if_none_match=True))
@@ -154,6 +162,7 @@ class Flight:
     async def _store(self, number: int, body: memoryview) -> StoredPart:
         async with self._multipart:
             if self._upload_id is None:
+                await self._begin()
                 self._upload_id = await self._retried(
                     lambda: self._engine.store.create_multipart(self._data_key())
                 )
@@ -196,8 +205,14 @@ class Flight:
             at += len(piece)
         return at == len(body)
 
+    async def _begin(self) -> None:
+        """Make the data key known before anything lies there."""
+        if self._begun is not None:
+            await self._swap(self._begun)
+
     async def _swap(self, session: Session) -> None:
         self.upload = await self._engine.sessions.write(self.upload, session)
+        self._begun = None
         self._journaled(session.offset)
 
     async def _retried(self, call: Callable[[], Awaitable[T]]) -> T:

@@ -30,10 +30,6 @@ if TYPE_CHECKING:
 _ASIDE = 64 << 10
 
 
-def _ignore(_: int) -> None:
-    """Do nothing: nobody follows the journal."""
-
-
 class Ingest:
     """``start``, ``write`` bytes, then ``settle`` (PATCH) or commit (PUT); ``release`` in any case."""
 
@@ -43,17 +39,20 @@ class Ingest:
         upload: Upload,
         *,
         account: str = "",
+        plan: parts.Plan = (),
         algorithm: str = "sha256",
         expected: int | None = None,
-        journaled: Callable[[int], None] = _ignore,
+        journaled: Callable[[int], None] = lambda _: None,
     ) -> None:
         """``expected`` is how many bytes the request announces; buffers are no larger than needed.
 
-        Memory is held on the ``account``, that of the upload itself when none is named.
+        Memory is held on the ``account``, that of the upload itself when none is named. A new upload that was
+        opened without a ``plan`` gets this one.
         """
         self.account = account or upload.sid
         self.came = 0
-        self.flight = Flight(engine, upload, algorithm, journaled)
+        begun = engine.sessions.begun(upload, plan=plan, algorithm=algorithm)
+        self.flight = Flight(engine, upload, begun, algorithm, journaled)
         self._engine = engine
         self._expected = expected
         self._number = len(upload.session.parts) + 1

@@ -185,11 +185,11 @@ class UploadRoutes:
     ) -> Ingest:
         """Pour the body into the upload, then ``end`` it; a body cut short is kept as far as it came."""
         _in_order(request, upload.session.offset)
-        upload = await self._registry.sessions.begin(upload, plan=self._plan(length), algorithm=algorithm)
         ingest = Ingest(
             self._registry.engine,
             upload,
             account=request.principal.transfer or "",
+            plan=self._plan(length),
             algorithm=algorithm,
             expected=request.length if "transfer-encoding" not in request.headers else None,
             journaled=lambda at: self._registry.meter.journaled(request.principal, upload.sid, at),

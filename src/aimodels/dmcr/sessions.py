@@ -84,16 +84,20 @@ class Sessions:
             raise superseded(held.value.attempt)
         return Upload(sid, held)
 
-    async def begin(self, upload: Upload, *, plan: Plan, algorithm: str) -> Upload:
-        """Choose the data key before any byte: a late second execution of the create names none."""
+    def begun(self, upload: Upload, *, plan: Plan, algorithm: str) -> Session | None:
+        """Return what the first swap of a new session writes; None when it was begun before.
+
+        It chooses the data key, so it comes before any byte there: a late second execution of the create
+        names none.
+        """
         if upload.session.state != "new":
-            return upload
+            return None
         session = replace(upload.session, state="open", data=self._swaps.fresh())
         if not session.plan:
             session = replace(session, plan=plan)
         if algorithm not in session.hash:
             session = replace(session, hash=_empty_hash(algorithm))
-        return await self.write(upload, session)
+        return session
 
     async def write(self, upload: Upload, session: Session) -> Upload:
         """Swap the session; 409 when another attempt owns it by now."""

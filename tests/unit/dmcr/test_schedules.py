@@ -347,3 +347,55 @@ async def test_9_damage_of_one_repository_is_told_there_and_nowhere_else(world: 
     assert push.status == {"garbage": 500, "gone": 404, "manifest gone": 201}[damage]
     assert await whole(world, fresh, body, OTHER)
     assert await whole(world, fresh, body) is (damage == "manifest gone"), "pushing it again heals it"
+
+
+@pytest.mark.parametrize("size", [30, 64, 150])
+@pytest.mark.parametrize("steps", range(14))
+async def test_16_a_process_that_dies_anywhere_in_a_patch_costs_its_bytes_and_nothing_more(
+    world: World, size: int, steps: int
+) -> None:
+    """Whatever it had sent is executed later, in the worst of moments: when all is committed."""
+    one, two = world.replica("one"), world.replica("two")
+    opened = await world.do(one, "POST", UPLOADS, dmcr_resume_key="k")
+    patch = await world.start(one, "PATCH", opened.headers["location"], LAYER[:size])
+    for _ in range(steps):
+        if world.network.of("one"):
+            await world.network.execute(world.network.of("one")[0])
+    late = one.store.end()
+    patch.cancel()
+    await asyncio.gather(patch, return_exceptions=True)
+    taken = await world.do(two, "POST", UPLOADS, dmcr_resume_key="k")
+    location, offset = taken.headers["location"], int(taken.headers["dmcr-offset"])
+    assert offset in {0, 64, 128, size}
+    sent = await world.do(two, "PATCH", location, LAYER[offset:199])
+    assert sent.headers["dmcr-offset"] == "199"
+    told = await world.do(two, "GET", location)
+    assert told.headers["dmcr-digest"] == digest_of(LAYER[:199])
+    closed = await world.do(two, "PUT", f"{location}?digest={digest_of(LAYER)}", LAYER[199:])
+    assert closed.status == 201
+    assert not [key for key in world.keys("uploads/") if key.endswith(".tail")]
+    for sent_before in late:
+        sent_before.again()
+        world.check()
+    await pushed(world, two, CONFIG)
+    body = manifest_of(CONFIG, LAYER)
+    await committed(world, two, body)
+    assert await whole(world, two, body)
+
+
+async def test_a_blob_of_one_part_costs_seven_writes_one_after_the_other(world: World) -> None:
+    """Session, tail, its journal with the begin, data, seal, pointer, done; the tail goes beside the last."""
+    replica = world.replica("one")
+    await pushed(world, replica, CONFIG)
+    before = len(world.network.schedule)
+    opened = await world.do(replica, "POST", UPLOADS)
+    location = opened.headers["location"]
+    assert (await world.do(replica, "PATCH", location, LAYER[:60])).status == 202
+    close = await world.start(replica, "PUT", f"{location}?digest={digest_of(LAYER[:60])}")
+    done = await world.network.run_until("one", "delete", "uploads/")
+    assert {sent.verb for sent in world.network.waiting} == {"put", "delete"}
+    assert done in world.network.waiting
+    assert (await world.network.finish(close, "one")).status == 201
+    writes = [line.split(": ")[1] for line in world.network.schedule[before:] if ": put " in line]
+    kinds = [("tail" if line.endswith(".tail") else line.split()[1].partition("/")[0]) for line in writes]
+    assert kinds == ["uploads", "tail", "uploads", "data", "uploads", "blobs", "uploads"]

@@ -50,8 +50,7 @@ class Writer:
         sid = writer.location.rpartition("/")[2].partition(".")[0]
         sessions = writer.replica.registry.sessions
         upload = await writer.run(sessions.find(sid, 1, writer.world.record()))
-        upload = await writer.run(sessions.begin(upload, plan=TINY_PARTS, algorithm="sha256"))
-        writer.ingest = Ingest(writer.replica.registry.engine, upload)
+        writer.ingest = Ingest(writer.replica.registry.engine, upload, plan=TINY_PARTS)
         await writer.run(writer.ingest.start())
         for piece in pieces:
             await writer.run(writer.ingest.write(piece))
