@@ -72,13 +72,7 @@ def allow(uid: str, patch: list[dict[str, Any]] | None = None, warnings: list[st
         response |= {"patchType": "JSONPatch", "patch": base64.b64encode(msgspec.json.encode(patch)).decode()}
     if warnings:
         response["warnings"] = warnings
-    return _answer(response)
-
-
-def deny(uid: str, reason: str, message: str, code: int = 403) -> bytes:
-    """Return the answer that refuses the request; kubectl prints the message."""
-    status = {"status": "Failure", "reason": reason, "message": message, "code": code}
-    return _answer({"uid": uid, "allowed": False, "status": status})
+    return msgspec.json.encode({"apiVersion": _API_VERSION, "kind": "AdmissionReview", "response": response})
 
 
 def json_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -125,7 +119,3 @@ def _list_difference(path: str, old: list[Any], new: list[Any]) -> list[dict[str
 
 def _escaped(key: str) -> str:
     return key.replace("~", "~0").replace("/", "~1")
-
-
-def _answer(response: dict[str, Any]) -> bytes:
-    return msgspec.json.encode({"apiVersion": _API_VERSION, "kind": "AdmissionReview", "response": response})

@@ -14,11 +14,6 @@ if TYPE_CHECKING:
     from kubekit.resources import Resource
 
 
-def has_finalizer(about: Resource, name: str) -> bool:
-    """Tell whether our finalizer is on the object as it was read."""
-    return name in about.metadata.finalizers
-
-
 async def add_finalizer(client: Client, about: Resource, name: str) -> None:
     """Put the finalizer on this life of the object.
 

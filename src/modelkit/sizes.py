@@ -51,11 +51,3 @@ def parse_quantity(quantity: str) -> int:
     exact = Decimal(number) * factor
     whole = int(exact)
     return whole if whole == exact else whole + 1
-
-
-def to_quantity(size: int) -> str:
-    """Return the shortest exact binary quantity, for example ``2Gi``; plain bytes where none is exact."""
-    for unit, factor in reversed(_BINARY.items()):
-        if size and size % factor == 0:
-            return f"{size // factor}{unit}"
-    return str(size)

@@ -88,15 +88,6 @@ class RegistryClient:
         except NotFound:
             return None
 
-    async def mount_blob(self, repository: str, digest: str, source: str) -> bool:
-        """Link a blob of the repository ``source``; False when the registry wants the bytes instead."""
-        target = f"/v2/{repository}/blobs/uploads/?mount={digest}&from={source}"
-        answer = await self._transport.call("POST", target, ok={201, 202}, body=b"")
-        if answer.status == 201:  # noqa: PLR2004 (HTTP's own number)
-            return True
-        await UploadSession(self._transport, repository, answer.headers).cancel()
-        return False
-
     async def open_upload(
         self, repository: str, resume_key: str | None, length: int | None = None, *, restart: bool = False
     ) -> UploadSession:
@@ -190,11 +181,6 @@ class RegistryClient:
             headers={"Content-Type": "application/json"},
             body=msgspec.json.encode(spec),
         )
-
-    async def get_transfer(self, transfer: str) -> TransferProgress:
-        """Return how far a transfer is."""
-        answer = await self._transport.call("GET", f"/api/transfers/v1/{transfer}", ok={200})
-        return decoded(answer, TransferProgress)
 
     async def list_transfers(self) -> list[TransferProgress]:
         """Return all transfers that are not revoked."""

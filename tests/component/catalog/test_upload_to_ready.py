@@ -148,8 +148,8 @@ async def test_the_job_is_restricted_and_knows_its_transfer(
     environment = {one["name"]: one["value"] for one in pod["containers"][0]["env"]}
     assert environment["PUBLICATION_REPOSITORY"] == names.repository(Key.of(model))
     assert json.loads(environment["PUBLICATION_SOURCE"]) == {"type": "Upload"}
-    transfer = await registry.get_transfer(environment["PUBLICATION_TRANSFER"])
-    assert transfer.expected_bytes == len(GGUF)
+    transfers = {one.id: one for one in await registry.list_transfers()}
+    assert transfers[environment["PUBLICATION_TRANSFER"]].expected_bytes == len(GGUF)
     assert pod["automountServiceAccountToken"] is False
     assert job.metadata.labels["module"] == "ai-models"
 

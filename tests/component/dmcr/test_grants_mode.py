@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
 import io
 import itertools
@@ -235,8 +234,9 @@ async def test_grant_of_one_repository_opens_no_other(world: World) -> None:
     ):
         with pytest.raises((Denied, NotFound)):
             await attempt
-    with contextlib.suppress(Denied):
-        assert not await mine.mount_blob(world.repo, secret, world.other_repo)
+    mount = f"/v2/{world.repo}/blobs/uploads/?mount={secret}&from={world.other_repo}"
+    grant = await world.grant(world.accounts.token(world.job, JOB_POD), world.publication)
+    assert await world.raw("POST", mount, grant) != 201
     with pytest.raises(NotFound):
         await joined(mine.read_blob(world.repo, secret))
 
@@ -343,7 +343,6 @@ async def test_revocation_ends_grants_and_uploads_within_seconds(world: World) -
     with pytest.raises(SessionLost, match="revoked"):
         await world.catalogue.put_transfer(world.publication, world.spec())
     assert await world.progress() == []
-    assert (await world.catalogue.get_transfer(world.publication)).state == "revoked"
     await world.catalogue.revoke_transfer(world.publication)
     await world.catalogue.revoke_transfer("never-was")
 
@@ -424,13 +423,13 @@ async def test_metering_survives_a_kill_approximately_and_a_stop_exactly(world: 
     await joined(world.job_client().read_blob(world.repo, layer))
     await world.dmcr.stop()
     await world.dmcr.start()
-    progress = await world.catalogue.get_transfer(world.publication)
+    (progress,) = await world.progress()
     assert progress.offset == len(body)
     assert len(body) <= progress.received_bytes < 1.01 * len(body)
     assert len(body) <= progress.delivered_bytes < 1.01 * len(body)
     await world.dmcr.kill()
     await world.dmcr.start()
-    assert await world.catalogue.get_transfer(world.publication) == progress
+    assert await world.progress() == [progress]
 
 
 async def test_unknown_fields_and_ids_are_refused_with_the_field(world: World) -> None:

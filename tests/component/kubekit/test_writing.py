@@ -12,7 +12,7 @@ from kubekit.apply import Applier
 from kubekit.client import Client, connect
 from kubekit.errors import Conflict
 from kubekit.events import Recorder
-from kubekit.finalizer import add_finalizer, has_finalizer, remove_finalizer
+from kubekit.finalizer import add_finalizer, remove_finalizer
 from kubekit.resources import ConfigMap, Event, Namespace
 from kubekit.reviews import POD_NAME, Attributes, Identity, review_access, review_token
 from tests.kit.accounts import Accounts
@@ -72,7 +72,7 @@ async def test_a_finalizer_holds_the_object_and_lets_it_go(client: Client, names
     assert seen.metadata.finalizers == ["example.com/theirs", OURS]
     await client.delete(ConfigMap, "c", namespace)
     seen = await client.get(ConfigMap, "c", namespace)
-    assert has_finalizer(seen, OURS)
+    assert OURS in seen.metadata.finalizers
     await remove_finalizer(client, seen, OURS)
     seen = await client.get(ConfigMap, "c", namespace)
     await remove_finalizer(client, seen, "example.com/theirs")
