@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from aictl.__main__ import main as aictl
+from aiinference.api.reasons import OrderReason
 from aimodels.api import reasons
 from aimodels.dmcr.settings import Settings as DmcrSettings
 from aimodels.lookup.refusals import Reason as LookupReason
@@ -23,9 +24,11 @@ from tests.kit.documents import ROOT, Document, documents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 DOCUMENTS = documents()
 CHART = ROOT / "modules/ai-models"
+INFERENCE = ROOT / "modules/ai-inference"
 _REASON = re.compile(r"(SharedPVC[A-Z]|Storage[A-Z](?!lass)|Insufficient|Unsupported|Publication|InUse)\w*$")
 
 every_document = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
@@ -74,10 +77,11 @@ def test_make_has_every_target(document: Document) -> None:
 
 @every_document
 def test_helm_sets_settings_that_exist(document: Document) -> None:
-    schema = json.loads((CHART / "values.schema.json").read_text())
-    settings = set(_settings(schema, schema["properties"]))
     for line in document.commands():
         if line.startswith("helm "):
+            chart = INFERENCE if "ai-inference" in line else CHART
+            schema = json.loads((chart / "values.schema.json").read_text())
+            settings = set(_settings(schema, schema["properties"]))
             named = {part.partition("=")[0] for part in re.findall(r"--set (\S+)", line)}
             assert named <= settings, f"{document.name}: {named - settings}"
 
@@ -91,16 +95,20 @@ def _settings(schema: dict[str, Any], properties: dict[str, Any], path: str = ""
         yield from _settings(schema, resolved.get("properties", {}), f"{path}{name}.")
 
 
-def test_the_administrator_finds_every_setting() -> None:
-    schema = json.loads((CHART / "values.schema.json").read_text())
-    leaves = {
-        name
-        for name in _settings(schema, schema["properties"])
-        if not name.startswith(("global", "aiModels", "delivery.nodeCache"))
-    }
+@pytest.mark.parametrize(
+    ("chart", "page", "passed_over"),
+    [
+        (CHART, "admin-guide", ("global", "aiModels", "delivery.nodeCache")),
+        (INFERENCE, "inference", ("global", "aiInference")),
+    ],
+    ids=["ai-models", "ai-inference"],
+)
+def test_the_administrator_finds_every_setting(chart: Path, page: str, passed_over: tuple[str, ...]) -> None:
+    schema = json.loads((chart / "values.schema.json").read_text())
+    leaves = {name for name in _settings(schema, schema["properties"]) if not name.startswith(passed_over)}
     leaves -= {name.rpartition(".")[0] for name in leaves}
     for language in ("en", "ru"):
-        (guide,) = [one for one in DOCUMENTS if one.name == f"docs/{language}/admin-guide.md"]
+        (guide,) = [one for one in DOCUMENTS if one.name == f"docs/{language}/{page}.md"]
         assert leaves - set(guide.code) == set(), language
 
 
@@ -126,21 +134,24 @@ def test_the_lookup_s_refusals_are_all_described() -> None:
 
 @every_document
 def test_reasons_and_alerts_are_of_the_vocabulary(document: Document) -> None:
-    kinds = [Reason, *(kind for kind in vars(reasons).values() if isinstance(kind, type(Enum)))]
+    kinds = [Reason, OrderReason, *(kind for kind in vars(reasons).values() if isinstance(kind, type(Enum)))]
     known = {str(word) for kind in kinds for word in kind}
     alerts = _alerts()
     for code in document.code:
         if _REASON.match(code):
             assert code in known, f"{document.name}: {code}"
-        if code.startswith("D8AIModels"):
+        if code.startswith("D8AI"):
             assert code in alerts, f"{document.name}: {code}"
 
 
 def _alerts() -> set[str]:
-    text = (CHART / "templates/monitoring/prometheus-rule.yaml").read_text()
-    kinds = ("TargetDown", "TargetAbsent")
-    generated = {f"D8AIModels{part}{kind}" for part in re.findall(r'"(\w+)" \(list', text) for kind in kinds}
-    return generated | set(re.findall(r"alert: (\w+)$", text, re.MULTILINE))
+    found = set()
+    for chart, prefix in ((CHART, "D8AIModels"), (INFERENCE, "D8AIInference")):
+        text = (chart / "templates/monitoring/prometheus-rule.yaml").read_text()
+        for part in re.findall(r'"(\w+)" \(list', text):
+            found |= {f"{prefix}{part}{kind}" for kind in ("TargetDown", "TargetAbsent")}
+        found |= set(re.findall(r"alert: (\w+)$", text, re.MULTILINE))
+    return found
 
 
 @every_document
@@ -156,20 +167,34 @@ def test_manifests_are_of_kinds_and_fields_that_exist(document: Document) -> Non
     for block in document.blocks("yaml"):
         for manifest in yaml.safe_load_all(block):
             if manifest.get("apiVersion", "").startswith("ai.deckhouse.io"):
-                name = f"{manifest['kind'].lower()}s.yaml"
-                definition = yaml.safe_load((CHART / "templates/crds" / name).read_text())
-                (version,) = definition["spec"]["versions"]
-                source = version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["source"]
-                assert set(manifest["spec"]["source"]) <= set(source["properties"])
+                (version,) = _definitions()[manifest["kind"]]["spec"]["versions"]
+                spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+                jsonschema.validate(manifest["spec"], spec)
+                assert list(_unknown_fields(manifest["spec"], spec)) == []
+
+
+def _definitions() -> dict[str, Any]:
+    files = [*CHART.glob("templates/crds/*.yaml"), *INFERENCE.glob("templates/crds/*.yaml")]
+    return {
+        made["spec"]["names"]["kind"]: made for made in (yaml.safe_load(file.read_text()) for file in files)
+    }
+
+
+def _unknown_fields(value: Any, schema: dict[str, Any]) -> Iterator[str]:
+    for name, inner in value.items() if isinstance(value, dict) else ():
+        if name not in schema.get("properties", {}):
+            yield name
+        else:
+            yield from _unknown_fields(inner, schema["properties"][name])
 
 
 def test_the_module_s_settings_in_examples_fit_its_schema() -> None:
-    schema = yaml.safe_load((CHART / "openapi/config-values.yaml").read_text())
     blocks = [block for document in DOCUMENTS for block in document.blocks("yaml")]
     configs = [one for one in map(yaml.safe_load, blocks) if one.get("kind") == "ModuleConfig"]
-    assert configs
+    assert {config["metadata"]["name"] for config in configs} == {"ai-models", "ai-inference"}
     for config in configs:
-        assert config["metadata"]["name"] == "ai-models"
+        chart = ROOT / "modules" / config["metadata"]["name"]
+        schema = yaml.safe_load((chart / "openapi/config-values.yaml").read_text())
         assert config["spec"]["version"] == schema["x-config-version"]
         jsonschema.validate(config["spec"]["settings"], schema)
 
