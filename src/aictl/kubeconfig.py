@@ -5,10 +5,11 @@ What belongs here: finding and reading it. What does not: talking to the cluster
 
 from __future__ import annotations
 
-import functools
+import os
 from dataclasses import dataclass
+from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 import msgspec
@@ -20,6 +21,8 @@ from aictl.exits import Exit, Failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+S = TypeVar("S", bound=msgspec.Struct)
 
 _PLUGIN_API = "client.authentication.k8s.io/"
 #: what a plugin of the stable version is told; who is not asked cannot be answered
@@ -45,7 +48,7 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
         help="Path of the kubeconfig; KUBECONFIG or ~/.kube/config if left out.",
     )
-    @functools.wraps(command)
+    @wraps(command)
     def wrapped(
         *args: Any, kubeconfig: Path | None, context: str | None, namespace: str | None, **kwargs: Any
     ) -> Any:
@@ -57,7 +60,7 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def load(target: Target) -> SingleConfig:
     """Return what the kubeconfig says of the target; Failure when it says nothing usable."""
     try:
-        found = KubeConfig.from_file(target.kubeconfig) if target.kubeconfig else KubeConfig.from_env()
+        found = KubeConfig.from_file(target.kubeconfig) if target.kubeconfig else _from_environment()
         config = found.get(context_name=target.context)
     except (ConfigError, OSError) as error:
         raise _no_cluster(str(error), repr(error)) from error
@@ -67,6 +70,43 @@ def load(target: Target) -> SingleConfig:
     if config is None:
         raise _no_cluster("The kubeconfig names no context", "")
     return config._replace(user=_served(config.user or User()))
+
+
+def _from_environment() -> KubeConfig:
+    """Return what kubectl would use: the files in KUBECONFIG, else the Pod's account or ~/.kube/config."""
+    named = [part for part in os.environ.get("KUBECONFIG", "").split(os.pathsep) if part]
+    if not named:
+        try:
+            return KubeConfig.from_service_account()
+        except ConfigError:
+            return KubeConfig.from_file("~/.kube/config")
+    there = [KubeConfig.from_file(part) for part in named if Path(part).expanduser().is_file()]
+    if not there:
+        raise ConfigError(f"Configuration file {' or '.join(named)} not found")
+    return _merged(there) if len(there) > 1 else there[0]
+
+
+def _merged(files: list[KubeConfig]) -> KubeConfig:
+    """Return several files as one; what the first of them says holds."""
+    merged = KubeConfig(clusters={}, contexts={}, users={})
+    for file in files:
+        absolute = partial(_absolute, file)
+        merged.clusters = {
+            name: absolute(one, "certificate_auth") for name, one in file.clusters.items()
+        } | merged.clusters
+        merged.users = {
+            name: absolute(one, "token_file", "client_cert", "client_key") for name, one in file.users.items()
+        } | merged.users
+        merged.contexts = file.contexts | merged.contexts
+        merged.current_context = merged.current_context or file.current_context
+    return merged
+
+
+def _absolute(file: KubeConfig, part: S, *fields: str) -> S:
+    """Let the paths of a part be found from anywhere: they are meant from the file's own folder."""
+    folder = file.fname.resolve().parent if file.fname else Path()
+    given = {field: value for field in fields if (value := getattr(part, field))}
+    return msgspec.structs.replace(part, **{field: str(folder / value) for field, value in given.items()})
 
 
 def _no_cluster(why: str, detail: str) -> Failure:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner, Result
 
-from aictl import inspect as inspecting
 from aictl import running
 from aictl.__main__ import main
 from aictl.exits import Exit, Failure
@@ -135,28 +134,6 @@ def test_a_name_may_say_its_namespace() -> None:
     assert named == (Target(None, None, "team"), "gemma")
     same = Target(None, None, "team")
     assert running.named(same, "team/gemma", cluster=False) == (same, "gemma")
-
-
-@pytest.mark.parametrize(
-    ("error", "code", "said"),
-    [
-        (KeyboardInterrupt(), Exit.INTERRUPTED, "aictl: interrupted\n"),
-        (
-            KeyError("token"),
-            Exit.FAILED,
-            "aictl: This went wrong unexpectedly (KeyError: 'token'). With -v there is more.\n",
-        ),
-    ],
-)
-def test_no_end_is_a_trace(
-    monkeypatch: pytest.MonkeyPatch, error: BaseException, code: Exit, said: str
-) -> None:
-    def broken(_path: str) -> None:
-        raise error
-
-    monkeypatch.setattr(inspecting, "look", broken)
-    result = _run("inspect", "x")
-    assert (result.exit_code, result.stderr) == (code, said)
 
 
 def test_details_come_with_verbose_alone() -> None:
