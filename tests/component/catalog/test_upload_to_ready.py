@@ -12,9 +12,13 @@ from aimodels.api.model import AnyModel, ClusterModel, Model
 from aimodels.api.reasons import ConditionType, ModelReason, Phase
 from aimodels.catalog import names
 from aimodels.catalog.names import Key
+from aimodels.dmcr.swaps import Swaps
+from aimodels.dmcr.transfers import Transfer, transfer_key
 from kubekit.conditions import find
 from kubekit.resources import Job, Role, Secret
 from modelio.registry import NotFound, Patience, RegistryClient
+from objectstore.filesystem import FileSystemStore
+from opskit.clock import SystemClock
 from tests.kit import upload
 from tests.kit.catalog import Cluster, running_catalog
 from tests.kit.controlplane import fresh_namespace
@@ -104,6 +108,22 @@ async def test_a_new_model_waits_for_its_upload(cluster: Cluster, namespace: str
     assert role.rules
     assert role.rules[0].resource_names == [secret.metadata.name]
     assert role.rules[0].verbs == ["get"]
+
+
+async def test_what_it_allows_ends_by_itself_if_it_is_never_back(
+    cluster: Cluster, registry: RegistryClient, dmcr: Dmcr
+) -> None:
+    waiting = await cluster.phase(await cluster.make(Model, UPLOAD), Phase.WAIT_FOR_UPLOAD)
+    running = await publishing(cluster, registry)
+    wanted = await transfers(registry, waiting) | await transfers(registry, running)
+    store = FileSystemStore(dmcr.log.parent / "store")
+    try:
+        swaps = Swaps(store, SystemClock())
+        records = [await swaps.load(transfer_key(name), Transfer) for name in wanted]
+    finally:
+        await store.close()
+    found = {(each.value.spec.purpose, each.value.spec.idle_seconds) for each in records if each}
+    assert found == {("upload", 24 * 3600), ("publication", 24 * 3600)}
 
 
 @pytest.mark.parametrize("kind", [Model, ClusterModel])
