@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from devcluster import cluster, settings
+from devcluster import cluster, commandline, settings
 from devcluster.errors import ClusterError
 from devcluster.processes import Processes
 from devcluster.progress import Progress
@@ -75,23 +75,5 @@ def kubeconfig(directory: Path) -> None:
     print(settings.require(directory).kubeconfig)
 
 
-def run() -> int:
-    """Run the command line; an error that a person can act on is one line, not a traceback."""
-    try:
-        main(standalone_mode=False)
-    except (ClusterError, ImageError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except click.exceptions.Exit as end:
-        return end.exit_code
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        print("interrupted", file=sys.stderr)
-        return 130
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(run())
+    sys.exit(commandline.run(main, (ClusterError, ImageError)))

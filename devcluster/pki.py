@@ -7,7 +7,6 @@ import json
 import os
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 from cryptography import x509
@@ -15,14 +14,14 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from kubekit.certs import general_name, key_pem, key_usage, unsigned
+
 if TYPE_CHECKING:
     from pathlib import Path
 
     from devcluster.settings import Settings
 
 LIFETIME = timedelta(days=3650)
-#: Clocks of containers and hosts may differ a little.
-EARLIER = timedelta(minutes=5)
 COMPONENTS = ("controller-manager", "scheduler", "proxy", "kubelet")
 
 
@@ -93,21 +92,10 @@ def _authority(pki: Path, name: str, common_name: str) -> Authority:
         return Authority(x509.load_pem_x509_certificate(certificate_file.read_bytes()), key)
     key = ec.generate_private_key(ec.SECP256R1())
     subject = _subject(Identity(name, common_name))
-    usage = x509.KeyUsage(
-        digital_signature=False,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=True,
-        crl_sign=True,
-        encipher_only=False,
-        decipher_only=False,
-    )
     certificate = (
-        _builder(subject, subject, key.public_key())
+        _unsigned(subject, subject, key.public_key())
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .add_extension(usage, critical=True)
+        .add_extension(key_usage(signs=True), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .sign(key, hashes.SHA256())
     )
@@ -121,7 +109,7 @@ def _issue(pki: Path, authority: Authority, identity: Identity) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     purpose = ExtendedKeyUsageOID.SERVER_AUTH if identity.server_names else ExtendedKeyUsageOID.CLIENT_AUTH
     builder = (
-        _builder(_subject(identity), authority.certificate.subject, key.public_key())
+        _unsigned(_subject(identity), authority.certificate.subject, key.public_key())
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
         .add_extension(
@@ -129,24 +117,15 @@ def _issue(pki: Path, authority: Authority, identity: Identity) -> None:
         )
     )
     if identity.server_names:
-        names = [_general_name(name) for name in identity.server_names]
+        names = [general_name(name) for name in identity.server_names]
         builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
     _write_pair(pki, identity.name, key, builder.sign(authority.key, hashes.SHA256()))
 
 
-def _builder(
+def _unsigned(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey
 ) -> x509.CertificateBuilder:
-    now = datetime.now(UTC)
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - EARLIER)
-        .not_valid_after(now + LIFETIME)
-    )
+    return unsigned(subject, issuer, key, datetime.now(UTC), LIFETIME)
 
 
 def _subject(identity: Identity) -> x509.Name:
@@ -156,20 +135,13 @@ def _subject(identity: Identity) -> x509.Name:
     return x509.Name(attributes)
 
 
-def _general_name(name: str) -> x509.GeneralName:
-    try:
-        return x509.IPAddress(ip_address(name))
-    except ValueError:
-        return x509.DNSName(name)
-
-
 def _service_account_key(pki: Path) -> None:
     """Make the key that signs ServiceAccount tokens, and its public half that checks them."""
     private, public = pki / "service-account.key", pki / "service-account.pub"
     if public.exists():
         return
     key = ec.generate_private_key(ec.SECP256R1())
-    write_private(private, _key_pem(key))
+    write_private(private, key_pem(key))
     public.write_bytes(
         key.public_key().public_bytes(
             serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
@@ -179,16 +151,8 @@ def _service_account_key(pki: Path) -> None:
 
 def _write_pair(pki: Path, name: str, key: ec.EllipticCurvePrivateKey, certificate: x509.Certificate) -> None:
     """The certificate comes last: that it exists says that both do."""
-    write_private(pki / f"{name}.key", _key_pem(key))
+    write_private(pki / f"{name}.key", key_pem(key))
     (pki / f"{name}.crt").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-
-
-def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.TraditionalOpenSSL,
-        serialization.NoEncryption(),
-    )
 
 
 def write_private(path: Path, content: bytes) -> None:

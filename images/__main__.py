@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from devcluster import cache
+from devcluster import cache, commandline
 from images.builds import BUILDS, build
 from images.errors import ImageError
 
@@ -34,23 +34,5 @@ def build_command(name: str, output: Path) -> None:
     print(reference)
 
 
-def run() -> int:
-    """Run the command line; an error that a person can act on is one line, not a traceback."""
-    try:
-        main(standalone_mode=False)
-    except ImageError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except click.exceptions.Exit as end:
-        return end.exit_code
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        print("interrupted", file=sys.stderr)
-        return 130
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(run())
+    sys.exit(commandline.run(main, (ImageError,)))

@@ -94,9 +94,9 @@ def make_ca(name: str, now: datetime, validity: timedelta) -> Pair:
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:_COMMON_NAME_LIMIT])])
     identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
     certificate = (
-        _builder(subject, subject, key.public_key(), now, validity)
+        unsigned(subject, subject, key.public_key(), now, validity)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_usage(signs=True), critical=True)
+        .add_extension(key_usage(signs=True), critical=True)
         .add_extension(identifier, critical=False)
         .add_extension(
             x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier), critical=False
@@ -113,11 +113,11 @@ def make_leaf(ca: Pair, names: Sequence[str], now: datetime, validity: timedelta
     issuer_key = _parse_key(ca.key)
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0][:_COMMON_NAME_LIMIT])])
     certificate = (
-        _builder(subject, issuer.subject, key.public_key(), now, validity)
+        unsigned(subject, issuer.subject, key.public_key(), now, validity)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(signs=False), critical=True)
+        .add_extension(key_usage(signs=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.SubjectAlternativeName([_general(name) for name in names]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([general_name(name) for name in names]), critical=False)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .add_extension(
             x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False
@@ -170,13 +170,14 @@ def expires(certificate: bytes) -> datetime:
     return _parse(certificate).not_valid_after_utc
 
 
-def _builder(
+def unsigned(
     subject: x509.Name,
     issuer: x509.Name,
     key: ec.EllipticCurvePublicKey,
     now: datetime,
     validity: timedelta,
 ) -> x509.CertificateBuilder:
+    """Return a certificate that still has to say what it is for, and to be signed."""
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -188,7 +189,8 @@ def _builder(
     )
 
 
-def _usage(*, signs: bool) -> x509.KeyUsage:
+def key_usage(*, signs: bool) -> x509.KeyUsage:
+    """Return what a key may do: sign other certificates, or serve."""
     return x509.KeyUsage(
         digital_signature=not signs,
         content_commitment=False,
@@ -202,7 +204,8 @@ def _usage(*, signs: bool) -> x509.KeyUsage:
     )
 
 
-def _general(name: str) -> x509.GeneralName:
+def general_name(name: str) -> x509.GeneralName:
+    """Return a DNS name or an IP address as certificates hold it."""
     try:
         return x509.IPAddress(ipaddress.ip_address(name))
     except ValueError:
@@ -212,11 +215,14 @@ def _general(name: str) -> x509.GeneralName:
 def _pair(certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> Pair:
     return Pair(
         certificate.public_bytes(serialization.Encoding.PEM),
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        ),
+        key_pem(key),
+    )
+
+
+def key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    """Return a private key as it is written."""
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
 
 

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from devcluster import cluster
+from devcluster import cluster, commandline
 from devcluster.errors import ClusterError
 from devcluster.progress import Progress
 from devcluster.settings import default_directory
 from images.errors import ImageError
 from tools import installation
-from tools.demo import scenario, trouble
+from tools.demo import inference, scenario, trouble
 from tools.demo.gemma import NoModel
 from tools.demo.scenario import DemoFailed
 from tools.demo.story import Story
 from tools.installation import CommandFailed, Target
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 FAILURES = (ClusterError, ImageError, CommandFailed, DemoFailed, NoModel)
-NAMESPACES = (installation.NAMESPACE, scenario.NAMESPACE)
+NAMESPACES = (installation.NAMESPACE, installation.INFERENCE_NAMESPACE, scenario.NAMESPACE)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -31,38 +35,57 @@ NAMESPACES = (installation.NAMESPACE, scenario.NAMESPACE)
 )
 @click.pass_context
 def main(context: click.Context, kubeconfig: Path | None) -> None:
-    """See a real model uploaded, catalogued, stored and delivered to a Pod that answers with it."""
+    """See a real model uploaded, stored, delivered to a Pod, and ordered as a service that answers."""
     context.obj = kubeconfig
 
 
 @main.command()
 @click.option("--image", help="The ai-models image in a registry; without it, it is built here.")
 @click.option("--llama-image", help="The llama image in a registry; without it, it is built here.")
+@click.option("--gate-image", help="The gate image in a registry; without it, it is built here.")
 @click.pass_obj
-def up(kubeconfig: Path | None, *, image: str | None, llama_image: str | None) -> None:
+def up(
+    kubeconfig: Path | None, *, image: str | None, llama_image: str | None, gate_image: str | None
+) -> None:
     """Run the demo; what an earlier one has left is used or replaced."""
     story, progress = Story(), Progress()
     with story.step("A Kubernetes cluster", "cluster"):
         target = _target(kubeconfig, progress)
         scenario.refuse_foreign(target, NAMESPACES)
     try:
-        _play(target, story, progress, image, llama_image)
+        images = _images(target, story, progress, (image, llama_image, gate_image))
+        _catalogue(target, story, images)
+        _inference(target, story, images)
     except FAILURES as error:
         print(f"\nerror: {error}\n\n{trouble.explain(target, NAMESPACES)}", file=sys.stderr)
         sys.exit(1)
     _farewell(target, story)
 
 
-def _play(
-    target: Target, story: Story, progress: Progress, image: str | None, llama_image: str | None
-) -> None:
-    with story.step("The images: ai-models, and llama.cpp's server as an application", "images"):
-        image = image or installation.provide_image(target, "ai-models", progress)
-        llama_image = llama_image or installation.provide_image(target, "llama", progress)
-    with story.step("The module, installed by its Helm chart", "installation"):
+class Images(NamedTuple):
+    """References of the images that the demo runs."""
+
+    modules: str
+    llama: str
+    gate: str
+
+
+def _images(target: Target, story: Story, progress: Progress, given: Sequence[str | None]) -> Images:
+    with story.step("The images: both modules, llama.cpp's server, and the gate before it", "images"):
+        names = ("ai-models", "llama", "gate")
+        return Images(
+            *(
+                reference or installation.provide_image(target, name, progress)
+                for name, reference in zip(names, given, strict=True)
+            )
+        )
+
+
+def _catalogue(target: Target, story: Story, images: Images) -> None:
+    with story.step("The catalogue, installed by its Helm chart", "ai-models installed"):
         story.say(f"helm upgrade --install ai-models modules/ai-models -n {installation.NAMESPACE}")
         scenario.own_namespace(target, installation.NAMESPACE)
-        installation.install_chart(target, image)
+        installation.install_chart(target, images.modules)
     with story.step("A real model on this machine: Gemma 3 270M", "model fetched"):
         path = scenario.fetched(story)
     with story.step("The model ordered from the catalogue", "model ordered"):
@@ -73,9 +96,21 @@ def _play(
     with story.step("What the catalogue knows about it", "facts"):
         scenario.facts(target, story)
     with story.step("An ordinary Deployment that names the model in an annotation", "delivery"):
-        scenario.deliver(target, story, llama_image)
+        scenario.deliver(target, story, images.llama)
     with story.step("The Pod answers with the model", "completion"):
         scenario.ask(target, story)
+
+
+def _inference(target: Target, story: Story, images: Images) -> None:
+    with story.step("Inference, installed by its Helm chart", "ai-inference installed"):
+        namespace = installation.INFERENCE_NAMESPACE
+        story.say(f"helm upgrade --install ai-inference modules/ai-inference -n {namespace}")
+        scenario.own_namespace(target, namespace)
+        installation.install_inference(target, images.modules, images.gate, images.llama)
+    with story.step("The model ordered as a service, until it answers", "order to Ready"):
+        inference.order(target, story)
+    with story.step("A chat through the Service", "chat"):
+        inference.chat(target, story)
 
 
 def _farewell(target: Target, story: Story) -> None:
@@ -91,6 +126,7 @@ def _farewell(target: Target, story: Story) -> None:
     click.echo(f"  kubectl -n {namespace} port-forward deployment/{deployment} {scenario.PORT} &")
     body = '{"prompt": "Once upon a time", "max_tokens": 40}'
     click.echo(f"  curl -s localhost:{scenario.PORT}/v1/completions -d '{body}'")
+    click.echo(f"  kubectl -n {namespace} get inferenceservice {inference.ORDER} -o yaml")
     given = "" if target.directory else f" KUBECONFIG={target.kubeconfig}"
     click.echo(f"\nRemove everything: make demo-down{given}")
 
@@ -107,11 +143,10 @@ def down(kubeconfig: Path | None) -> None:
     scenario.refuse_foreign(target, NAMESPACES)
     with progress.step(f"namespace {scenario.NAMESPACE} deleted"):
         target.kubectl("delete", "namespace", scenario.NAMESPACE, "--ignore-not-found", "--timeout=90s")
-    with progress.step("module uninstalled"):
-        target.helm(
-            "uninstall", installation.RELEASE, "-n", installation.NAMESPACE, "--ignore-not-found", "--wait"
-        )
-        target.kubectl("delete", "namespace", installation.NAMESPACE, "--ignore-not-found", "--timeout=90s")
+    for release, namespace in installation.RELEASES:
+        with progress.step(f"{release} uninstalled"):
+            target.helm("uninstall", release, "-n", namespace, "--ignore-not-found", "--wait")
+            target.kubectl("delete", "namespace", namespace, "--ignore-not-found", "--timeout=90s")
 
 
 def _target(kubeconfig: Path | None, progress: Progress) -> Target:
@@ -120,23 +155,5 @@ def _target(kubeconfig: Path | None, progress: Progress) -> Target:
     return installation.own_cluster(progress)
 
 
-def run() -> int:
-    """Run the command line; an error that a person can act on is no traceback."""
-    try:
-        main(standalone_mode=False)
-    except FAILURES as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except click.exceptions.Exit as end:
-        return end.exit_code
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        print("interrupted", file=sys.stderr)
-        return 130
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(run())
+    sys.exit(commandline.run(main, FAILURES))
