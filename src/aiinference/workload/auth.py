@@ -70,6 +70,12 @@ def plan(
     return KeyPlan(Step.REPLACE, _replacing(order, secret, keys, wish, now), again=OVERLAP)
 
 
+def probe_key(secret: Secret) -> str | None:
+    """Return the key that every Pod knows already: while one is being replaced, the old one."""
+    value = secret.data.get(PREVIOUS) or secret.data.get(TOKEN)
+    return value.decode(errors="replace").strip() if value else None
+
+
 def reader(order: InferenceService) -> dict[str, Any]:
     """Return the Role with which an administrator of the namespace hands the key out."""
     name = order.metadata.name

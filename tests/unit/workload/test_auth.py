@@ -88,6 +88,15 @@ def test_a_second_rotation_waits_until_the_first_is_over() -> None:
     assert _values(second) == {TOKEN: "key-number-000003", PREVIOUS: "key-number-000002"}
 
 
+def test_probes_ask_with_the_key_that_every_pod_knows() -> None:
+    make = _keys()
+    first = _stored(auth.plan(_wishing(), None, NOW, make))
+    assert auth.probe_key(first) == "key-number-000001"
+    assert auth.probe_key(_stored(auth.plan(_wishing("a"), first, NOW, make))) == "key-number-000001"
+    assert auth.probe_key(_foreign(token=b"key-of-an-admin\n")) == "key-of-an-admin"
+    assert auth.probe_key(_foreign()) is None
+
+
 def test_a_wish_that_is_taken_back_changes_nothing() -> None:
     make = _keys()
     first = _stored(auth.plan(_wishing("a"), None, NOW, make))
