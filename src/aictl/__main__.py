@@ -10,11 +10,13 @@ import importlib
 import click
 
 _COMMANDS = {
+    "chat": "aictl.chat:chat",
     "inspect": "aictl.inspect:inspect",
     "models": "aictl.commands:models",
     "retry": "aictl.commands:retry",
     "upload": "aictl.upload:upload",
     "wait": "aictl.commands:wait",
+    "why": "aictl.why:why",
 }
 
 _FAILED, _INTERRUPTED = 1, 130
@@ -60,7 +62,7 @@ class _Group(click.Group):
 @click.option("-q", "--quiet", is_flag=True, help="Say the result alone.")
 @click.option("-v", "--verbose", is_flag=True, help="Say what lies behind an error.")
 def main(*, quiet: bool, verbose: bool) -> None:
-    """Models for Kubernetes: look into a file, upload it, wait for it, list what there is.
+    """Models for Kubernetes: look into a file, upload it, wait for it, talk to what serves it.
 
     Exit codes: 0 done, 1 failed, 2 wrong use or not a model, 3 cannot succeed as things are, 4 not allowed,
     5 time is over, 130 interrupted.

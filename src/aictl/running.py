@@ -53,20 +53,20 @@ def run(work: Coroutine[Any, Any, None]) -> None:
         click.get_current_context().exit(Exit.INTERRUPTED)
 
 
-def named(target: Target, name: str, *, cluster: bool) -> tuple[Target, str]:
-    """Return where a model called ``name`` or ``namespace/name`` is, and its own name; Failure if nowhere."""
+def named(target: Target, name: str, *, cluster: bool, what: str = "model") -> tuple[Target, str]:
+    """Return where what is called ``name`` or ``namespace/name`` is, and its own name; Failure if nowhere."""
     namespace, slash, own = name.rpartition("/")
     try:
         names.model_name(own)
         if slash:
             names.namespace_name(namespace)
     except names.BadName as error:
-        raise Failure("There can be no such model", str(error), code=Exit.USAGE) from error
+        raise Failure(f"There can be no such {what}", str(error), code=Exit.USAGE) from error
     if not slash:
         return target, own
     if cluster or target.namespace not in (None, namespace):
         raise Failure(
-            f"{name} is a model of the namespace {namespace}",
+            f"{name} is of the namespace {namespace}",
             "The options name another place",
             "Leave out either",
             code=Exit.USAGE,

@@ -72,19 +72,26 @@ class Service:
     namespace: str
     app: str
     port: int
+    #: by which its Pods are known
+    label: str = "app"
+
+    @property
+    def selector(self) -> str:
+        """Return what its Pods are found by."""
+        return f"{self.label}={self.app}"
 
 
 async def ready_pod(at: Session, service: Service) -> str:
     """Return a Pod of the application that serves, or fail with the reason."""
     namespace, app = service.namespace, service.app
-    pods = await at.client.list(Pod, namespace, label_selector=f"app={app}")
+    pods = await at.client.list(Pod, namespace, label_selector=service.selector)
     for pod in pods:
         if any(one.type == "Ready" and one.status == "True" for one in pod.status.conditions):
             return pod.metadata.name
     raise Failure(
         f"No Pod of {app} is ready in {namespace}",
         f"there are {len(pods)} that are not",
-        f"`kubectl -n {namespace} get pods -l app={app}` shows why",
+        f"`kubectl -n {namespace} get pods -l {service.selector}` shows why",
     )
 
 
