@@ -50,6 +50,7 @@ custom("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
 
 @dataclass(frozen=True, slots=True)
 class _Applied:
+    uid: str
     digest: str
     #: of the StatefulSet: somebody who changes it raises it
     generation: int
@@ -64,13 +65,25 @@ class Actor:
         self._settings = settings
         self._clock = clock
         self._applier = Applier(client, FIELD_MANAGER)
-        self._applied: dict[str, _Applied] = {}
+        self._applied: dict[tuple[str, str], _Applied] = {}
 
-    def forget(self, uid: str) -> None:
+    def forget(self, key: tuple[str, str]) -> None:
         """Remember nothing more of an order that is gone."""
-        self._applied.pop(uid, None)
+        self._applied.pop(key, None)
 
-    async def key(self, intent: Intent, secret: Secret | None) -> Halt | float | None:
+    async def act(self, intent: Intent, o: Observation) -> Halt | float | None:
+        """Make key and objects; return what is in the way, or when to look at the key again."""
+        try:
+            again = await self._key(intent, o.secret)
+            if isinstance(again, Halt):
+                return again
+            return await self._apply(intent, o) or again
+        except (Invalid, Forbidden) as error:
+            return _halt(
+                OrderReason.OBJECT_REFUSED, f"The API server refuses an object of the order: {error}"
+            )
+
+    async def _key(self, intent: Intent, secret: Secret | None) -> Halt | float | None:
         """See to the order's key; return when to look again, or what is in the way."""
         if not intent.keys:
             return None
@@ -90,36 +103,31 @@ class Actor:
         body = {"metadata": changed, "data": data}
         await self._client.patch(Secret, head["name"], body, namespace=head["namespace"])
 
-    async def apply(self, intent: Intent, o: Observation) -> Halt | None:
-        """Apply the order's objects; return what the API server or an object of somebody else refuses."""
+    async def _apply(self, intent: Intent, o: Observation) -> Halt | None:
+        """Apply the order's objects; return what an object of somebody else is in the way of."""
         if must_stop_first(intent, o):
             return await self._stop(intent)
         current = o.workload.metadata.annotations if o.workload else None
         manifests = build.objects(intent, self._settings, current)
         digest = sha256(msgspec.json.encode(manifests)).hexdigest()
-        uid = intent.order.metadata.uid
-        if self._stands(uid, digest, o.workload):
+        head = intent.order.metadata
+        if self._stands(head, digest, o.workload):
             return None
-        try:
-            refused = await self._foreign(manifests, uid)
-            if refused is not None:
-                return refused
-            generation = 0
-            for manifest in manifests:
-                made = await self._applier.apply(manifest)
-                if manifest["kind"] == StatefulSet.KIND.name:
-                    generation = made["metadata"]["generation"]
-            await self._retire(manifests, intent)
-        except (Invalid, Forbidden) as error:
-            return _halt(
-                OrderReason.OBJECT_REFUSED, f"The API server refuses an object of the order: {error}"
-            )
-        self._applied[uid] = _Applied(digest, generation, self._clock.monotonic())
+        refused = await self._foreign(manifests, head.uid)
+        if refused is not None:
+            return refused
+        generation = 0
+        for manifest in manifests:
+            made = await self._applier.apply(manifest)
+            if manifest["kind"] == StatefulSet.KIND.name:
+                generation = made["metadata"]["generation"]
+        await self._retire(manifests, intent)
+        self._applied[head.key] = _Applied(head.uid, digest, generation, self._clock.monotonic())
         return None
 
-    def _stands(self, uid: str, digest: str, workload: StatefulSet | None) -> bool:
-        known = self._applied.get(uid)
-        if known is None or workload is None or known.digest != digest:
+    def _stands(self, order: ObjectMeta, digest: str, workload: StatefulSet | None) -> bool:
+        known = self._applied.get(order.key)
+        if known is None or workload is None or (known.uid, known.digest) != (order.uid, digest):
             return False
         # The store may lag behind what was just written, never run ahead of it.
         fresh = workload.metadata.generation <= known.generation

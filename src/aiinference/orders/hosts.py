@@ -28,6 +28,16 @@ def host(
     given = domain(order)
     if given:
         return given
-    taken = {domain(other) for other in others if other.metadata.uid != order.metadata.uid}
     plain = template % order.metadata.name
-    return template % f"{order.metadata.name}--{order.metadata.namespace}" if plain in taken else plain
+    taken = any(
+        domain(other) == plain or (other.status is None and _comes_first(other, order))
+        for other in others
+        if other.metadata.uid != order.metadata.uid
+    )
+    return template % f"{order.metadata.name}--{order.metadata.namespace}" if taken else plain
+
+
+def _comes_first(other: InferenceService, order: InferenceService) -> bool:
+    """Tell whether an order of the same name that has no host yet is looked at before this one."""
+    mine, its = order.metadata, other.metadata
+    return its.name == mine.name and (its.creation_timestamp, its.uid) < (mine.creation_timestamp, mine.uid)

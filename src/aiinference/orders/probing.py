@@ -27,13 +27,19 @@ Key = tuple[str, str]
 _log = logging.logger(__name__)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Target:
     """What of an order is asked, and where."""
 
+    #: uid of the order: another life of the same name has no past
+    order: str
+    #: digest of what the replicas are started from
+    launch: str
     question: Question
     #: of the replicas that take requests
     addresses: tuple[str, ...]
+    #: whether these all run by the plan of this launch
+    launched: bool
     key: str | None
 
 
@@ -41,6 +47,8 @@ class Target:
 class _Followed:
     target: Target
     health: Health
+    #: the replicas are being replaced: silence is a start, and no failure
+    starts: bool = False
     task: asyncio.Task[None] | None = None
 
 
@@ -69,23 +77,25 @@ class Probing:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
 
-    def health(self, key: Key) -> Health | None:
-        """Return what is remembered of an order, None when it was never followed."""
+    def health(self, key: Key, order: str) -> Health | None:
+        """Return what is remembered of an order, None when it was never followed in this life."""
         followed = self._followed.get(key)
-        return followed.health if followed else None
+        return followed.health if followed and followed.target.order == order else None
 
     def follow(self, key: Key, target: Target, known: Health) -> None:
         """Ask an order from now on; ``known`` is what an earlier process knew of it."""
         followed = self._followed.get(key)
+        if followed is not None and followed.target.order != target.order:
+            self.forget(key)
+            followed = None
         if followed is None:
             self._followed[key] = _Followed(target, known)
-            if self._running:
-                self._begin(key)
-        elif followed.target.addresses != target.addresses:
-            followed.target = target
+            self._begin(key)
+            return
+        before, followed.target = followed.target, target
+        followed.starts |= before.launch != target.launch
+        if before.addresses != target.addresses:
             self._begin(key)  # who has just come up is not kept waiting for the next turn
-        else:
-            followed.target = target
 
     def forget(self, key: Key) -> None:
         """Ask an order no more."""
@@ -106,11 +116,20 @@ class Probing:
             outcome = await self._asked(followed)
             if outcome is not None:
                 before = health.verdict(followed.health)
-                followed.health = health.step(followed.health, outcome, self._clock.now())
+                followed.health = self._judged(followed, outcome)
                 if health.verdict(followed.health) != before:
                     _log.info("order answers" if outcome.ok else "order does not answer", order="/".join(key))
                     self._changed(key)
             await self._clock.sleep(health.pause(followed.health).total_seconds())
+
+    def _judged(self, followed: _Followed, outcome: Outcome) -> Health:
+        """Return the health after an answer; replicas of a new launch begin without a past."""
+        if followed.starts and not outcome.ok:
+            followed.starts = False
+            return health.Health()
+        if followed.target.launched:
+            followed.starts = False
+        return health.step(followed.health, outcome, self._clock.now())
 
     async def _asked(self, followed: _Followed) -> Outcome | None:
         """Return the worst of the replicas' answers, as any may be met by a user; None while it starts."""

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from aiinference.models.catalogue import Catalogue
     from aiinference.planner.client import PlannerClient
     from aiinference.planner.plan import Recipes
-    from aiinference.workload.intent import Intent, Settings
+    from aiinference.workload.intent import Settings
     from kubekit.client import Client
     from kubekit.manager import Manager
     from kubekit.store import Change
@@ -112,17 +112,16 @@ class Orders:
         order = self._orders.get(*key)
         if order is None or order.metadata.deleting:
             self._probing.forget(key)
-            if order is not None:
-                self._actor.forget(order.metadata.uid)
+            self._actor.forget(key)
             return Done()
         o = await self._observe(order)
         wanted = decide.intent(o)
-        again = None
-        if wanted is not None:
-            o, again = await self._act(o, wanted)
+        acted = None if wanted is None else await self._actor.act(wanted, o)
+        if isinstance(acted, Halt):
+            o = replace(o, resolved=replace(o.resolved, halt=acted))
         self._probe(o)
         await self._report(o)
-        return Again(self._pause(o.resolved.halt, again))
+        return Again(self._pause(o.resolved.halt, acted if isinstance(acted, float) else None))
 
     async def _observe(self, order: InferenceService) -> Observation:
         resolved = await observe.resolve(order, self._sources)
@@ -142,7 +141,7 @@ class Orders:
             workload=self._own_workload(order),
             pods=tuple(self._pods.by("order", "/".join(key))),
             secret=await self._secret(order),
-            health=self._probing.health(key) or earlier,
+            health=self._probing.health(key, order.metadata.uid) or earlier,
         )
 
     def _own_workload(self, order: InferenceService) -> StatefulSet | None:
@@ -154,14 +153,6 @@ class Orders:
         name = names.auth_secret(order.metadata.name)
         return await self._client.find(Secret, name, order.metadata.namespace)
 
-    async def _act(self, o: Observation, wanted: Intent) -> tuple[Observation, float | None]:
-        """Make key and objects; what refuses is a halt of its own."""
-        again = await self._actor.key(wanted, o.secret)
-        if isinstance(again, Halt):
-            return _halted(o, again), None
-        refused = await self._actor.apply(wanted, o)
-        return (o if refused is None else _halted(o, refused)), again
-
     def _probe(self, o: Observation) -> None:
         """Have what runs asked, by what it was made from and not by what is wanted now."""
         key = o.order.metadata.key
@@ -172,11 +163,14 @@ class Orders:
         resolved, known = o.resolved.model, o.order.status
         served = known.model.endpoint_type if known and known.model else None
         endpoint = resolved.resolution.endpoint_type if resolved else served
-        token = o.secret.data.get(auth.TOKEN) if o.secret else None
+        asked = [pod for pod in o.pods if _takes_requests(pod)]
         target = Target(
-            questions.question(endpoint, model),
-            tuple(sorted(pod.status.pod_ip for pod in o.pods if _takes_requests(pod))),
-            token.decode() if token else None,
+            order=o.order.metadata.uid,
+            launch=noted.get(names.LAUNCH_ANNOTATION, ""),
+            question=questions.question(endpoint, model),
+            addresses=tuple(sorted(pod.status.pod_ip for pod in asked)),
+            launched=all(_runs(pod, noted.get(names.PLAN_ANNOTATION, "")) for pod in asked),
+            key=auth.probe_key(o.secret) if o.secret else None,
         )
         self._probing.follow(key, target, o.health)
 
@@ -189,6 +183,8 @@ class Orders:
             "name": o.order.metadata.name,
             "namespace": o.order.metadata.namespace,
             "uid": o.order.metadata.uid,
+            # What was read may be older than what was last said here.
+            "resourceVersion": o.order.metadata.resource_version,
         }
         kind = InferenceService.KIND.name
         manifest = {"apiVersion": API_VERSION, "kind": kind, "metadata": head, "status": said}
@@ -199,13 +195,13 @@ class Orders:
         return waits if again is None else min(waits, again)
 
 
-def _halted(o: Observation, halt: Halt) -> Observation:
-    return replace(o, resolved=replace(o.resolved, halt=halt))
-
-
 def _takes_requests(pod: Pod) -> bool:
     ready = any(one.type == "Ready" and one.status == "True" for one in pod.status.conditions)
     return ready and bool(pod.status.pod_ip) and not pod.metadata.deleting
+
+
+def _runs(pod: Pod, plan: str) -> bool:
+    return pod.metadata.annotations.get(names.PLAN_ANNOTATION) == plan
 
 
 def _order_of(pod: Pod) -> Iterable[str]:

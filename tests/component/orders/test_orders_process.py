@@ -11,7 +11,7 @@ from aiinference.api.classes import InferenceServiceClass
 from aiinference.api.orders import InferenceService
 from aimodels.api.model import Model
 from kubekit.conditions import find
-from kubekit.resources import StatefulSet
+from kubekit.resources import Secret, StatefulSet, custom
 from tests.kit.eventually import eventually
 from tests.kit.ordersworld import World, answering, running
 
@@ -169,3 +169,50 @@ async def test_who_changes_the_workload_finds_it_put_right(world: World) -> None
         return found is not None and found.spec.replicas == 1
 
     await eventually(put_right)
+
+
+async def test_a_key_is_rotated_without_a_restart(world: World) -> None:
+    await world.model("qwen")
+    await world.make_class(f"keys-{world.namespace}", exposurePolicy={"type": "External"})
+    try:
+        await world.order("chat", "qwen", f"keys-{world.namespace}")
+        await world.says("chat", "WorkloadReady", "Unschedulable")
+        first, before = await world.token("chat"), await world.workload("chat")
+        body = {"metadata": {"annotations": {"ai.deckhouse.io/rotate-token": "now"}}}
+        await world.client.patch(InferenceService, "chat", body, namespace=world.namespace)
+
+        async def rotated() -> bool:
+            return await world.token("chat") != first
+
+        await eventually(rotated)
+        secret = await world.client.get(Secret, "chat-auth", world.namespace)
+        assert secret.data["previousToken"].decode() == first
+        after = await world.workload("chat")
+        assert before is not None
+        assert after is not None
+        assert after.metadata.generation == before.metadata.generation
+    finally:
+        await world.client.delete(InferenceServiceClass, f"keys-{world.namespace}")
+
+
+async def test_a_quota_that_refuses_an_object_is_told(world: World) -> None:
+    metadata = {"namespace": world.namespace, "name": "none"}
+    hard = {"count/statefulsets.apps": "0"}
+    kind = custom("", "v1", "ResourceQuota", "resourcequotas")
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": hard}}
+    await world.client.create(quota, kind=kind)
+
+    async def counted() -> bool:
+        path = kind.path(world.namespace, "none")
+        return b'"used"' in await world.client.request("GET", path)
+
+    await eventually(counted)
+    await world.model("qwen")
+    await world.order("chat", "qwen")
+    refused = await world.says("chat", "Ready", "ObjectRefused")
+    assert refused.status is not None
+    told = find(refused.status.conditions, "Ready")
+    assert told is not None
+    assert "quota" in told.message
+    await world.client.delete(kind, "none", world.namespace)
+    await world.says("chat", "WorkloadReady", "Unschedulable")

@@ -1,0 +1,165 @@
+"""Who is asked when, and what is remembered."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Self, cast
+
+from aiinference.orders.probing import Probing, Target
+from aiinference.probes.client import Outcome
+from aiinference.probes.health import Health
+from aiinference.probes.questions import question
+from opskit.clock import ManualClock
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from aiinference.probes.client import Prober
+    from aiinference.probes.questions import Question
+
+KEY = ("support", "chat")
+TARGET = Target(
+    order="u1",
+    launch="l1",
+    question=question("Chat", "qwen"),
+    addresses=("10.0.0.1",),
+    launched=True,
+    key="k",
+)
+
+
+class Asked:
+    """Answers as the test says, by address; anything else is well."""
+
+    def __init__(self) -> None:
+        self.wrong: dict[str, str] = {}
+        self.seen: list[tuple[str, str | None]] = []
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None: ...
+
+    async def ask(self, host: str, _port: int, _question: Question, key: str | None) -> Outcome:
+        self.seen.append((host, key))
+        return Outcome(self.wrong.get(host, ""), 0.1)
+
+
+class World:
+    def __init__(self) -> None:
+        self.clock, self.asked, self.changes = ManualClock(), Asked(), list[tuple[str, str]]()
+        self.probing = Probing(self.clock, self.changes.append, cast("Prober", self.asked))
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[World]:
+        task = asyncio.create_task(self.probing.run())
+        await self.clock.advance(0)
+        yield self
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+    async def pass_by(self, seconds: float) -> None:
+        """Let time pass in steps that every pause fits into."""
+        for _ in range(int(seconds)):
+            await self.clock.advance(1)
+
+    def health(self, order: str = "u1") -> Health | None:
+        return self.probing.health(KEY, order)
+
+
+async def test_the_first_answer_is_news_and_the_next_are_none() -> None:
+    async with World().running() as world:
+        world.probing.follow(KEY, TARGET, Health())
+        await world.pass_by(120)
+        assert world.changes == [KEY]
+        assert world.asked.seen[0] == ("10.0.0.1", "k")
+        assert 3 <= len(world.asked.seen) <= 6
+        found = world.health()
+        assert found is not None
+        assert found.well
+
+
+async def test_while_nothing_is_ready_nobody_is_asked_and_nothing_is_counted() -> None:
+    async with World().running() as world:
+        world.probing.follow(KEY, replace(TARGET, addresses=()), Health())
+        await world.pass_by(60)
+        assert (world.changes, world.health()) == ([], Health())
+
+
+async def test_the_worst_of_the_replicas_counts() -> None:
+    async with World().running() as world:
+        world.asked.wrong["10.0.0.2"] = "refused"
+        world.probing.follow(KEY, replace(TARGET, addresses=("10.0.0.1", "10.0.0.2")), Health())
+        await world.pass_by(3)
+        found = world.health()
+        assert found is not None
+        assert (found.well, found.wrong) == (None, "refused")
+
+
+async def test_replicas_that_go_after_the_first_answer_are_a_failure_in_time() -> None:
+    async with World().running() as world:
+        world.probing.follow(KEY, replace(TARGET, addresses=()), Health(well=True))
+        await world.pass_by(90)
+        found = world.health()
+        assert found is not None
+        assert found.well is False
+
+
+async def test_replicas_that_are_replaced_begin_without_a_past() -> None:
+    async with World().running() as world:
+        world.probing.follow(KEY, TARGET, Health())
+        await world.pass_by(3)
+        replaced = replace(TARGET, launch="l2", launched=False)
+        world.probing.follow(KEY, replaced, Health())
+        await world.pass_by(40)
+        found = world.health()
+        assert found is not None
+        assert found.well, "the old ones still answer"
+        world.probing.follow(KEY, replace(replaced, addresses=()), Health())
+        await world.pass_by(40)
+        assert world.health() == Health()
+        world.probing.follow(KEY, replace(replaced, launched=True), Health())
+        await world.pass_by(3)
+        found = world.health()
+        assert found is not None
+        assert found.well
+
+
+async def test_a_new_address_is_asked_at_once() -> None:
+    async with World().running() as world:
+        world.probing.follow(KEY, TARGET, Health())
+        await world.pass_by(3)
+        world.probing.follow(KEY, replace(TARGET, addresses=("10.0.0.9",)), Health())
+        await world.clock.advance(0)
+        assert world.asked.seen[-1][0] == "10.0.0.9"
+
+
+async def test_another_life_of_the_same_name_has_no_past() -> None:
+    async with World().running() as world:
+        world.probing.follow(KEY, TARGET, Health())
+        await world.pass_by(3)
+        assert world.health("u2") is None
+        world.probing.follow(KEY, replace(TARGET, order="u2", addresses=()), Health())
+        assert world.health("u2") == Health()
+        assert world.health() is None
+
+
+async def test_who_is_forgotten_is_asked_no_more() -> None:
+    async with World().running() as world:
+        world.probing.follow(KEY, TARGET, Health())
+        await world.pass_by(3)
+        world.probing.forget(KEY)
+        asked = len(world.asked.seen)
+        await world.pass_by(60)
+        assert (len(world.asked.seen), world.health()) == (asked, None)
+
+
+async def test_what_was_followed_before_the_start_is_asked_from_then_on() -> None:
+    world = World()
+    world.probing.follow(KEY, TARGET, Health())
+    assert world.asked.seen == []
+    async with world.running():
+        assert world.asked.seen

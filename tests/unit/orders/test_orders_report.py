@@ -1,0 +1,195 @@
+"""What is said of an order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aiinference.api.reasons import OrderCondition, OrderPhase, OrderReason
+from aiinference.orders.report import status
+from aiinference.probes.health import Health
+from kubekit.conditions import find
+from tests.kit.ordersmodels import policy
+from tests.kit.orderstates import (
+    LATER,
+    NOW,
+    accelerated,
+    external,
+    observed,
+    planned,
+    pod,
+    stopped,
+    workload,
+)
+
+if TYPE_CHECKING:
+    from aiinference.api.orders import InferenceServiceStatus
+    from aiinference.orders.state import Observation
+
+WELL, ILL = Health(well=True, ready_time=NOW), Health(well=False, wrong="refused", ready_time=NOW)
+
+
+def said(found: InferenceServiceStatus) -> dict[str, tuple[str, str]]:
+    return {one.type: (one.status, one.reason) for one in found.conditions}
+
+
+def at(found: InferenceServiceStatus, type_: OrderCondition) -> tuple[str, str]:
+    condition = find(found.conditions, type_)
+    assert condition is not None
+    return condition.reason, condition.message
+
+
+@pytest.mark.parametrize(
+    ("condition", "reason", "before"),
+    [
+        (OrderCondition.CLASS_RESOLVED, OrderReason.CLASS_NOT_FOUND, []),
+        (OrderCondition.MODEL_RESOLVED, OrderReason.MODEL_NOT_READY, ["ClassResolved"]),
+        (OrderCondition.PLANNED, OrderReason.NO_CAPACITY, ["ClassResolved"]),
+    ],
+)
+def test_what_stops_the_sequence_is_the_reason_of_ready(
+    condition: OrderCondition, reason: OrderReason, before: list[str]
+) -> None:
+    held = policy() if before else None
+    found = status(observed(stopped(condition, reason, held=held)), NOW)
+    assert found.phase == OrderPhase.PENDING
+    assert said(found) == {one: ("True", one) for one in before} | {
+        condition: ("False", reason),
+        "Ready": ("False", reason),
+    }
+    assert found.endpoint is None
+    assert found.auth_secret_name is None
+
+
+def test_an_outage_does_not_take_back_what_was_known() -> None:
+    outage = stopped(
+        OrderCondition.MODEL_RESOLVED, OrderReason.CATALOG_UNAVAILABLE, outage=True, held=policy()
+    )
+    new = status(observed(outage), NOW)
+    assert said(new)["ModelResolved"] == ("False", "CatalogUnavailable")
+    earlier = status(observed(running=workload(ready=1), health=WELL), NOW)
+    later = status(observed(outage, running=workload(ready=1), health=WELL, earlier=earlier), LATER)
+    assert later == earlier
+
+
+@pytest.mark.parametrize(
+    ("condition", "reason"),
+    [
+        (OrderCondition.CLASS_RESOLVED, OrderReason.CLASS_NOT_FOUND),
+        (OrderCondition.MODEL_RESOLVED, OrderReason.MODEL_NOT_FOUND),
+        (OrderCondition.PLANNED, OrderReason.QUANTIZATION_MISMATCH),
+    ],
+)
+def test_what_runs_is_judged_by_its_answers_whatever_is_refused(
+    condition: OrderCondition, reason: OrderReason
+) -> None:
+    earlier = status(observed(planned(external()), running=workload(ready=1), health=WELL, host="h"), NOW)
+    refused = stopped(condition, reason, held=None)
+    found = status(observed(refused, running=workload(ready=1), health=WELL, earlier=earlier), LATER)
+    assert found.phase == OrderPhase.READY
+    assert said(found)[condition] == ("False", reason)
+    assert said(found)["Ready"] == ("True", "Ready")
+    assert (found.endpoint, found.auth_secret_name, found.model) == (
+        earlier.endpoint,
+        "support-llm-auth",
+        earlier.model,
+    )
+
+
+def test_before_the_first_answer_it_is_said_what_keeps_the_pods() -> None:
+    waiting = {"name": "runtime", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "no"}}}
+    found = status(observed(running=workload(), pods=(pod(containerStatuses=[waiting]),)), NOW)
+    assert at(found, OrderCondition.READY)[0] == "ImagePullFailed"
+    assert found.phase == OrderPhase.PENDING
+    starting = status(observed(running=workload()), NOW)
+    assert at(starting, OrderCondition.READY) == ("Starting", "0 of 1 replicas are ready.")
+    silent = status(observed(running=workload(ready=1), health=Health(wrong="It was silent.")), NOW)
+    assert at(silent, OrderCondition.READY)[0] == "HealthCheckFailed"
+    assert silent.phase == OrderPhase.PENDING
+
+
+def test_an_order_that_answered_and_fails_has_failed() -> None:
+    found = status(observed(running=workload(ready=1), health=ILL), NOW)
+    assert found.phase == OrderPhase.FAILED
+    assert at(found, OrderCondition.READY)[0] == "ServiceUnhealthy"
+
+
+def test_replicas_that_are_being_replaced() -> None:
+    found = status(observed(running=workload(ready=1, updated=0), health=WELL), NOW)
+    assert said(found)["RuntimeCurrent"] == ("False", "Updating")
+    assert found.phase == OrderPhase.READY
+
+
+def test_an_order_without_a_class() -> None:
+    found = status(observed(planned(policy(None))), NOW)
+    assert said(found)["ClassResolved"] == ("True", "BuiltInPolicy")
+    assert found.model is None
+    assert "Planned" not in said(found)
+
+
+def test_a_plan_is_shown_under_a_class_with_an_accelerator_policy_only() -> None:
+    plain = status(observed(), NOW)
+    assert plain.resolved is None
+    assert "Planned" not in said(plain)
+    found = status(observed(planned(accelerated())), NOW)
+    assert said(found)["Planned"] == ("True", "LaunchPlanCalculated")
+    assert found.resolved is not None
+    assert found.resolved.device_class == "cpu"
+    assert found.share is None
+
+
+def test_addresses() -> None:
+    inside = status(observed(), NOW).endpoint
+    assert inside is not None
+    assert (inside.type, inside.url, inside.in_cluster_url) == (
+        "ClusterLocal",
+        None,
+        "http://support-llm.support.svc",
+    )
+    outside = status(observed(planned(external()), host="a.example.com"), NOW)
+    assert outside.endpoint is not None
+    assert (outside.endpoint.url, outside.endpoint.domain) == ("https://a.example.com", "a.example.com")
+    assert outside.auth_secret_name == "support-llm-auth"
+    plain = status(observed(planned(external("Disabled")), host="a.example.com"), NOW)
+    assert plain.endpoint is not None
+    assert plain.endpoint.url == "http://a.example.com"
+
+
+def test_an_outside_without_a_domain_has_no_address() -> None:
+    found = status(observed(planned(external())), NOW).endpoint
+    assert found is not None
+    assert (found.type, found.url) == ("External", None)
+
+
+HALTS = st.sampled_from(
+    [
+        stopped(OrderCondition.CLASS_RESOLVED, OrderReason.CLASS_NOT_READY),
+        stopped(OrderCondition.MODEL_RESOLVED, OrderReason.MODEL_NOT_FOUND, held=policy()),
+        stopped(OrderCondition.MODEL_RESOLVED, OrderReason.CATALOG_UNAVAILABLE, outage=True, held=policy()),
+        stopped(OrderCondition.PLANNED, OrderReason.PLANNER_UNAVAILABLE, outage=True, held=accelerated()),
+        planned(),
+        planned(policy(None)),
+        planned(accelerated()),
+    ]
+)
+OBSERVED = st.builds(
+    observed,
+    HALTS,
+    running=st.sampled_from([None, workload(), workload(ready=1), workload(updated=0, replicas=0)]),
+    health=st.sampled_from([Health(), WELL, ILL]),
+)
+
+
+@given(OBSERVED, OBSERVED)
+def test_saying_the_same_again_changes_nothing(first: Observation, second: Observation) -> None:
+    before = status(first, NOW)
+    one = status(
+        observed(second.resolved, running=second.workload, health=second.health, earlier=before), NOW
+    )
+    again = observed(second.resolved, running=second.workload, health=second.health, earlier=one)
+    assert status(again, LATER) == one
+    assert find(one.conditions, "Ready") is not None
+    assert (one.phase == OrderPhase.READY) == (said(one)["Ready"][0] == "True")
