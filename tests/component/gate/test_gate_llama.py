@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import pytest_asyncio
 
+from aiinference.probes.client import Prober
+from aiinference.probes.questions import question
 from tests.kit.inferencegate import CHAT_ROUTES, KEY, RunningGate
 from tests.kit.llama import NAME, Llama
 from tests.kit.rawhttp import Wire, ask, request
@@ -15,8 +17,10 @@ from tools.demo import gemma
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
 BEARER = f"Authorization: Bearer {KEY}"
+LEAN = ("--no-ui", "--no-slots", "--metrics", "--fit", "off", "--cache-ram", "0", "--ctx-checkpoints", "0")
 ROUTES = (*CHAT_ROUTES, "POST=/v1/embeddings")
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
@@ -61,6 +65,15 @@ async def test_a_chat_is_answered(gate: RunningGate) -> None:
     assert said["usage"]["completion_tokens"] == 4
 
 
+@pytest.mark.parametrize("endpoint_type", ["Chat", "Embeddings", None])
+async def test_a_probe_of_every_kind_is_answered(gate: RunningGate, endpoint_type: str | None) -> None:
+    async with Prober() as prober:
+        outcome = await prober.ask("127.0.0.1", gate.port, question(endpoint_type, NAME), KEY)
+        assert outcome.wrong == ""
+        unknown = await prober.ask("127.0.0.1", gate.port, question(None, "another"), KEY)
+        assert "the model another is not in its list" in unknown.wrong
+
+
 async def test_a_stream_comes_token_by_token(gate: RunningGate) -> None:
     body = _json(prompt="One, two,", max_tokens=6, temperature=0, stream=True)
     async with Wire(gate.port) as wire:
@@ -87,3 +100,8 @@ async def test_metrics_are_the_runtimes(gate: RunningGate) -> None:
 async def test_what_the_runtime_would_serve_beside_the_api_stays_inside(gate: RunningGate) -> None:
     for path in ("/props", "/slots", "/tokenize", "/completion", "/infill", "/lora-adapters"):
         assert (await ask(gate.port, "GET", path, BEARER)).status == 404
+
+
+async def test_a_score_is_an_answer_too(tmp_path: Path) -> None:
+    async with Llama(gemma.fetch(), tmp_path / "log", *LEAN, "--rerank") as llama, Prober() as prober:
+        assert (await prober.ask("127.0.0.1", llama.port, question("Rerank", NAME), None)).wrong == ""
