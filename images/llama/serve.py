@@ -19,7 +19,9 @@ from pathlib import Path
 
 import xllamacpp
 
-SPARE_HTTP_THREADS = 6
+#: beside those that are answered: requests that wait for their turn have a thread each, and nobody who asks
+#: how things are may have to wait behind them
+SPARE_HTTP_THREADS = 128
 #: options whose value is a field's
 FIELDS = {
     "port": "port",
@@ -92,8 +94,7 @@ def _parameters(options: argparse.Namespace, model: Path) -> xllamacpp.CommonPar
             setattr(parameters, field, value)
     parameters.cpuparams.n_threads = options.threads
     parameters.cpuparams_batch.n_threads = options.threads_batch or options.threads
-    # Each connection has a thread of its own: those that are answered, and some that ask how things are.
-    parameters.n_threads_http = options.threads_http or 2 * options.parallel + SPARE_HTTP_THREADS
+    parameters.n_threads_http = options.threads_http or options.parallel + SPARE_HTTP_THREADS
     parameters.fit_params = options.fit == "on"
     for option in ("cache_type_k", "cache_type_v"):
         name = getattr(options, option)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -82,6 +83,22 @@ async def test_a_stream_comes_token_by_token(gate: RunningGate) -> None:
         assert (head.status, head.headers["content-type"].split(";")[0]) == (200, "text/event-stream")
         text = await wire.until(b"data: [DONE]")
     assert text.count(b'"text":') >= 6
+
+
+async def test_requests_that_wait_for_their_turn_hold_no_probe_up(gate: RunningGate) -> None:
+    """A Pod that is busy must not be taken for one that is ill."""
+    body = _json(prompt="Once", max_tokens=500, ignore_eos=True)
+    waiting = [
+        asyncio.create_task(ask(gate.port, "POST", "/v1/completions", BEARER, body=body)) for _ in range(40)
+    ]
+    metrics = await ask(gate.metrics_port, "GET", "/metrics")
+    while b"llamacpp:requests_deferred 0\n" in metrics.body:
+        metrics = await ask(gate.metrics_port, "GET", "/metrics")
+    assert (await ask(gate.port, "GET", "/health")).status == 200
+    assert not any(task.done() for task in waiting)
+    for task in waiting:
+        task.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
 
 
 async def test_vectors_have_one_length(gate: RunningGate) -> None:
