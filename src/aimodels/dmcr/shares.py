@@ -7,8 +7,8 @@ Nothing of this is felt while there is memory for everybody. Else the next buffe
 holds least, in the order of arrival. A buffer that fills so slowly that it would take longer than
 ``FILL_SECONDS`` is asked back after ``HOLD_SECONDS``: its bytes go to the store, the upload goes on, and its
 account is a slow one until it fills a buffer in time. Slow ones come before the others within a quarter of
-the memory, and get more of it only while no other needs any: fast uploads do not wait for slow clients,
-however many there are, and slow ones move too.
+the memory, where each keeps a buffer for ``FILL_SECONDS``, and get more of it only while no other needs any:
+fast uploads do not wait for slow clients, however many there are, and slow ones move too.
 """
 
 from __future__ import annotations
@@ -126,12 +126,16 @@ class Shares:
     def reclaim(self, shortage: int, now: float) -> None:
         """Ask the slowest to give buffers back until so much is on its way, as far as any is slow."""
         shortage -= sum(lease.size for lease in self._asked.values())
-        late = [lease for lease in self._filling.values() if now - lease.since >= HOLD_SECONDS]
-        for lease in sorted(late, key=lambda each: each.slowness(now), reverse=True):
+        known = sum(lease.size for lease in self._filling.values() if lease.account in self._slow)
+        slowest = sorted(self._filling.values(), key=lambda each: each.slowness(now), reverse=True)
+        for lease in slowest:
             if shortage <= 0 or lease.slowness(now) <= 1:
                 return
-            if lease.filler is not None and lease.filler.spill():
+            was_slow = lease.account in self._slow
+            turn = FILL_SECONDS if was_slow and known <= self._budget // _SHARE_OF_SLOW else HOLD_SECONDS
+            if now - lease.since >= turn and lease.filler is not None and lease.filler.spill():
                 shortage -= lease.size
+                known -= lease.size if was_slow else 0
                 self._asked[lease.filler] = self._filling.pop(lease.filler)
                 self._mark(lease.account)
 

@@ -71,6 +71,7 @@ async def test_a_copy_is_allowed_exactly_what_it_needs(made: World) -> None:
         assert spec.actions == ("pull",)
         assert spec.purpose == "copy"
         assert spec.digest == DIGEST
+        assert spec.idle_seconds == 24 * 3600
         assert spec.repository == f"models/{made.namespace}/gemma"
         assert spec.service_account == f"{made.module_namespace}/ai-models-copy"
         assert pod.metadata.name.startswith(f"{spec.pod_prefix}-")

@@ -86,6 +86,8 @@ async def test_slow_uploads_move_beside_fast_ones() -> None:
     await asyncio.sleep(1200)
     assert all(one.filled >= 1 for one in slow), [one.filled for one in slow]
     assert min(one.filled for one in fast) > 0.8 * max(one.filled for one in fast)
+    turns = 1200 / FILL_SECONDS
+    assert sum(one.spilled for one in slow) < 1.5 * turns, "their turns in their share are long ones"
     await _end(tasks)
 
 
