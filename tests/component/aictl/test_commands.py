@@ -172,7 +172,11 @@ async def test_a_credential_plugin_of_the_stable_version_gives_the_token(
     config.write_text(yaml.safe_dump(kubeconfig))
     ended = await aictl(config, "models")
     assert ended.code == 0, ended.err
+    await asyncio.to_thread(plugin.write_text, "#!/bin/sh\necho nonsense\n")
+    ended = await aictl(config, "models")
+    assert (ended.code, ended.err.count("\n")) == (1, 1)
+    assert "This went wrong unexpectedly (JSONDecodeError: " in ended.err
     await asyncio.to_thread(plugin.unlink)
     ended = await aictl(config, "models")
-    assert ended.code == 1
+    assert (ended.code, ended.err.count("\n")) == (1, 1)
     assert "The credentials of the kubeconfig cannot be had" in ended.err

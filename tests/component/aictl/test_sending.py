@@ -262,17 +262,14 @@ async def test_a_wrong_token_ends_before_any_byte_is_sent(world: World, file: Pa
 async def test_a_file_that_changes_meanwhile_is_not_sent_as_a_mixture(
     world: World, file: Path, *, gone: bool
 ) -> None:
+    async def change() -> None:
+        if gone:
+            await asyncio.to_thread(file.unlink)
+        else:
+            await asyncio.to_thread(file.write_bytes, gguf(SIZE))
+
     async with _sender(world, file) as sent:
-        whole = sent.sender._put
-
-        async def changed(offset: int) -> sending.Receipt:
-            if gone:
-                await asyncio.to_thread(file.unlink)
-            else:
-                await asyncio.to_thread(file.write_bytes, gguf(SIZE))
-            return await whole(offset)
-
-        sent.sender._put = changed  # type: ignore[method-assign]
+        sent.proxy.let_pass("HEAD", "", change)
         with pytest.raises(Failure, match="was changed or removed"):
             await sent.sender.send()
         assert (await world.head(sent.ticket)).status == 200
