@@ -10,6 +10,8 @@ import msgspec
 import pytest
 import yaml
 
+from aiinference.api.classes import InferenceServiceClass
+from aiinference.classes import policy
 from aiinference.processes import namespace
 from aiinference.processes.planner import PlannerSettings
 from aiinference.processes.settings import ControllerSettings
@@ -175,6 +177,17 @@ def _described(schema: dict[str, Any], path: str = "") -> set[str]:
     for name, inner in schema.get("properties", {}).items():
         found |= _described(inner, f"{path}.{name}")
     return found
+
+
+def test_an_order_without_a_class_is_exposed_as_under_the_shipped_one() -> None:
+    shipped = helm.one(helm.render(chart=CHART), "InferenceServiceClass", "default-llm")
+    under, without = (
+        policy.effective(klass, policy.Https("Disabled"))
+        for klass in (msgspec.convert(shipped, InferenceServiceClass), None)
+    )
+    assert without.exposure == under.exposure
+    assert without.allowed_namespaces == under.allowed_namespaces
+    assert (without.endpoint_types, without.accelerator) == ((), None)
 
 
 def test_every_deployment_is_scraped_by_a_port_it_has() -> None:
