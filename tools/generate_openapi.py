@@ -65,15 +65,10 @@ def document() -> dict[str, Any]:
     (request, answer, problem), components = msgspec.json.schema_components(
         [LaunchRequest, Answer, Problem], ref_template="#/components/schemas/{name}"
     )
-    responses: dict[str, Any] = {
-        "200": {
-            "description": "The plan, or why there is none.",
-            "content": {"application/json": {"schema": answer}},
-        }
-    }
-    responses |= {
-        status: {"description": text, "content": {"application/json": {"schema": dict(problem)}}}
-        for status, text in _PROBLEMS.items()
+    token = {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "A projected token for the audience ai-inference-planner.",
     }
     return {
         "openapi": "3.1.0",
@@ -85,30 +80,24 @@ def document() -> dict[str, Any]:
         },
         "servers": [{"url": "https://ai-inference-planner.d8-ai-inference.svc:8443"}],
         "security": [{"serviceAccount": []}],
-        "paths": {
-            PATH: {
-                "post": {
-                    "operationId": "launchPlan",
-                    "summary": "Plan the launch of an order.",
-                    "requestBody": {
-                        "required": True,
-                        "content": {"application/json": {"schema": request}},
-                    },
-                    "responses": responses,
-                }
-            }
-        },
-        "components": {
-            "schemas": components,
-            "securitySchemes": {
-                "serviceAccount": {
-                    "type": "http",
-                    "scheme": "bearer",
-                    "description": "A projected token for the audience ai-inference-planner.",
-                }
-            },
-        },
+        "paths": {PATH: {"post": _operation(request, answer, problem)}},
+        "components": {"schemas": components, "securitySchemes": {"serviceAccount": token}},
     }
+
+
+def _operation(request: Any, answer: Any, problem: Any) -> dict[str, Any]:
+    responses = {"200": _response("The plan, or why there is none.", answer)}
+    responses |= {status: _response(text, dict(problem)) for status, text in _PROBLEMS.items()}
+    return {
+        "operationId": "launchPlan",
+        "summary": "Plan the launch of an order.",
+        "requestBody": {"required": True, "content": {"application/json": {"schema": request}}},
+        "responses": responses,
+    }
+
+
+def _response(description: str, schema: Any) -> dict[str, Any]:
+    return {"description": description, "content": {"application/json": {"schema": schema}}}
 
 
 if __name__ == "__main__":
