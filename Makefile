@@ -27,8 +27,8 @@ test: setup ## every test layer: unit, contract, component, charts, machine, e2e
 	@$(PY) tools/prerequisites.py
 	@$(PY) tools/run_tests.py
 
-demo: setup ## a real model uploaded, stored and delivered to a Pod that answers (root; KUBECONFIG=FILE: a cluster of yours)
-	@$(PY) -m tools.demo $(DEMO_CLUSTER) up $(if $(IMAGE),--image $(IMAGE)) $(if $(LLAMA_IMAGE),--llama-image $(LLAMA_IMAGE))
+demo: setup ## a real model uploaded, delivered to a Pod, ordered as a service that answers (root; KUBECONFIG=FILE: a cluster of yours)
+	@$(PY) -m tools.demo $(DEMO_CLUSTER) up $(if $(IMAGE),--image $(IMAGE)) $(if $(LLAMA_IMAGE),--llama-image $(LLAMA_IMAGE)) $(if $(GATE_IMAGE),--gate-image $(GATE_IMAGE))
 
 demo-down: setup ## remove all that `make demo` has made
 	@$(PY) -m tools.demo $(DEMO_CLUSTER) down

@@ -29,6 +29,8 @@ RELEASE = "ai-models"
 NAMESPACE = "d8-ai-models"
 INFERENCE_RELEASE = "ai-inference"
 INFERENCE_NAMESPACE = "d8-ai-inference"
+#: in the order in which they are taken away
+RELEASES = ((INFERENCE_RELEASE, INFERENCE_NAMESPACE), (RELEASE, NAMESPACE))
 CLIENTS = ("kubectl", "helm")
 HELM_TIMEOUT = "180s"
 #: Where uploads arrive on a cluster of devcluster: a port of the node, whose address the machine reaches.

@@ -97,7 +97,7 @@ def clear(target: Target, story: Story) -> None:
     except CommandFailed:
         return
     story.say(f"an earlier demo's namespace {NAMESPACE} is deleted first")
-    target.kubectl("delete", "namespace", NAMESPACE, "--wait", "--timeout=60s")
+    target.kubectl("delete", "namespace", NAMESPACE, "--wait", "--timeout=120s", timeout=150)
 
 
 def order(target: Target, story: Story) -> None:
