@@ -28,7 +28,7 @@ MODEL: dict[Reason, Meaning] = {
         "The step has not begun: the object is new, or it waits for a free publication "
         "(`status.transfer.queuePosition`), or something stands in its way.",
         "Where the message names what stands in the way, remove that: an object of a name that is needed, a "
-        "quota or a policy that refuses the publication's Job.",
+        "quota or a policy that refuses the publication's Job or its Pod, a Pod without a node or an image.",
     ),
     Reason.WAITING_FOR_USER_UPLOAD: Meaning(
         "The upload is open and the file is not complete.", "Upload the file."
@@ -57,10 +57,11 @@ MODEL: dict[Reason, Meaning] = {
         recovers=True,
     ),
     Reason.STALLED: Meaning(
-        "No byte moved for longer than the size allows. A source or upload without a byte for 24 hours "
-        "fails.",
+        "No byte moved for longer than the size allows. An upload without a byte for 24 hours fails, and so "
+        "does a publication that came no further for so long, whatever its attempts died of.",
         "Look at the client or the source. After a failure set the annotation `ai.deckhouse.io/retry` to a "
-        "new value (`aictl retry`): an upload is issued again.",
+        "new value (`aictl retry`): a publication goes on with the bytes that are there, an upload is issued "
+        "again.",
         recovers=True,
     ),
     Reason.IN_USE: Meaning(
@@ -158,7 +159,11 @@ BLOCKED: dict[Blocked, Meaning] = {
         "The volume is not bound or cannot be written.", "Look at the claim's events.", recovers=True
     ),
     Blocked.SHARED_PVC_MATERIALIZER_PENDING: Meaning(
-        "The copy into the volume is not finished.", recovers=True
+        "The copy into the volume is not finished: the model is not Ready, or the copy waits for its turn, "
+        "runs, or cannot run; the message says which.",
+        "Where its Pod or Job cannot be, an administrator makes room or corrects the policy; others have its "
+        "turn meanwhile.",
+        recovers=True,
     ),
     Blocked.INVALID_SPEC: Meaning(
         "The workload already uses a path or a volume name that delivery needs, or an annotation is "

@@ -183,11 +183,18 @@ def _delete(o: Observation, now: datetime) -> Plan:
             f'Remove their annotation, or set {FORCE_DELETE_ANNOTATION}: "true" on the model.'
         )
         return Plan(status=statuses.deleting(o.model, now, Reason.IN_USE, text), again=_WHILE_IN_USE)
-    text = "What belongs to the model is being removed."
     return Plan(
-        status=statuses.deleting(o.model, now, Reason.DELETING, text, o.problem),
+        status=statuses.deleting(o.model, now, Reason.DELETING, _removal(o), o.problem),
         afterwards=(*_UNDO, RemoveFinalizer()),
     )
+
+
+def _removal(o: Observation) -> str:
+    """Return what is said of a removal; what stands in its way stays told until it is over."""
+    told = find(o.model.status.conditions, ConditionType.ARTIFACT_RESOLVED) if o.model.status else None
+    if told is not None and told.reason == Reason.DELETING:
+        return told.message
+    return "What belongs to the model is being removed."
 
 
 def _seconds(now: datetime) -> datetime:

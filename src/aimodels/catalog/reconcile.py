@@ -127,11 +127,15 @@ class Reconciler:
         return model
 
     async def _tell_whoever_is_in_the_way(self, key: Key, model: AnyModel, message: str) -> None:
-        """Say on a model that could not begin what a person has to change, and record it once."""
-        phase = model.status.phase if model.status else None
-        if model.metadata.deleting or phase not in _BEGINNING:
+        """Say on a model that cannot begin or go what a person has to change, and record it once."""
+        phase, now = model.status.phase if model.status else None, self._clock.now()
+        if model.metadata.deleting and FINALIZER in model.metadata.finalizers:
+            text = f"What belongs to the model cannot be removed: {message} It is tried again by itself."
+            status = statuses.deleting(model, now, Reason.DELETING, text)
+        elif not model.metadata.deleting and phase in _BEGINNING:
+            status = statuses.pending(model, now, message)
+        else:
             return
-        status = statuses.pending(model, self._clock.now(), message)
         version = await self._reporter.status(model, status)
         if version is not None and version != model.metadata.resource_version:
             self._judged[key] = model.metadata.resource_version

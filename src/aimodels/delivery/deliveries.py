@@ -5,6 +5,7 @@ What belongs here: the order of the four. What does not: any of them.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from aimodels.delivery.decide import decide
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 #: nothing tells when a quota has room again or a place is free
 _ASK_AGAIN = 5.0
+#: failing for so long is told; a restart of what we talk to is shorter
+_TOLD_AFTER = 10.0
 
 
 class DeliveryReconciler:
@@ -38,6 +41,7 @@ class DeliveryReconciler:
         self._slots = slots
         self._outcomes = outcomes
         self._clock = clock
+        self._failing: dict[DeliveryKey, tuple[float, str]] = {}
 
     async def reconcile(self, key: DeliveryKey) -> Done | Again:
         """Take the delivery as far as it can go now."""
@@ -53,13 +57,26 @@ class DeliveryReconciler:
                 if refused is not None:
                     blocked, again = refused, _ASK_AGAIN
         except NamespaceGone:
+            self._failing.pop(key, None)
             self._outcomes.forget(key)
             return Done()
-        except (KubeError, Transient):
-            self._tell(seen, plan.blocked)
+        except (KubeError, Transient) as error:
+            self._tell(seen, self._troubled(key, plan.blocked, error))
             raise
+        self._failing.pop(key, None)
         self._tell(seen, blocked)
         return Done() if again is None else Again(again)
+
+    def _troubled(self, key: DeliveryKey, blocked: Blocked | None, error: Exception) -> Blocked | None:
+        """Return what is told while the delivery fails: also why, once that has lasted.
+
+        The text of the first error is kept: one that names something new each time would be written anew.
+        """
+        now = self._clock.monotonic()
+        since, text = self._failing.setdefault(key, (now, str(error)))
+        if blocked is None or now - since < _TOLD_AFTER:
+            return blocked
+        return replace(blocked, message=f"{blocked.message} It does not go on: {text}")
 
     def _tell(self, seen: Observation, blocked: Blocked | None) -> None:
         if seen.wanted:

@@ -12,13 +12,15 @@ from aimodels.api.reasons import ConditionType, ModelReason, Phase
 from aimodels.catalog import names, publications, registry
 from aimodels.catalog.names import Key
 from aimodels.jobs import observed
-from kubekit.client import connect
+from kubekit.client import Client, connect
 from kubekit.conditions import find
-from kubekit.resources import Job, Namespace, Role, Secret
+from kubekit.errors import Forbidden
+from kubekit.resources import Deployment, Job, Namespace, Role, Secret
 from opskit import metrics
 from tests.kit import upload
 from tests.kit.catalog import Cluster, running_catalog
 from tests.kit.controlplane import fresh_namespace
+from tests.kit.delivery import workload
 from tests.kit.eventually import eventually
 from tests.kit.quota import limited, unlimited
 
@@ -358,6 +360,50 @@ async def test_a_namespace_can_be_deleted_with_models_in_every_phase(
         await other.gone(Namespace, going)
         await cluster.client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": going}})
     assert await registry.list_transfers() == []
+
+
+async def test_a_model_in_use_waits_with_the_names_of_its_users_and_goes_when_forced(
+    control_plane: Path, cluster: Cluster, registry: RegistryClient
+) -> None:
+    with fresh_namespace(control_plane) as users:
+        team = Cluster(cluster.client, users)
+        await upload.published(registry, names.repository(Key("Model", users, "llm")), GGUF)
+        model = await team.phase(await team.make(Model, UPLOAD, "llm"), Phase.READY)
+        await cluster.client.create(workload(users, "app", model="llm"))
+
+        async def seen() -> bool:
+            found = await cluster.client.get(Deployment, "app", users)
+            return "ai.deckhouse.io/model-delivery-blocked-reason" in found.metadata.annotations
+
+        await eventually(seen)
+        await team.delete(model)
+        waits = await team.until(model, partial(says, type_=ConditionType.READY, reason=ModelReason.IN_USE))
+        assert f"Deployment {users}/app" in _ready_text(waits)
+        assert "ai.deckhouse.io/force-delete" in _ready_text(waits), "the next step"
+
+        await team.annotate(model, force_delete="true")
+        await team.gone(Model, "llm", users)
+        await cluster.client.delete(Deployment, "app", users)
+
+
+async def test_a_removal_that_is_refused_says_by_what(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = await cluster.phase(await cluster.make(Model, UPLOAD), Phase.WAIT_FOR_UPLOAD)
+    real = Client.delete
+
+    async def refused(self: Client, kind: Any, *rest: Any, **named: Any) -> bool:
+        if kind is Secret:
+            raise Forbidden(403, "Forbidden", "secrets are held by a policy")
+        return await real(self, kind, *rest, **named)
+
+    monkeypatch.setattr(Client, "delete", refused)
+    await cluster.delete(model)
+    told = await cluster.until(model, lambda seen: "held by a policy" in _ready_text(seen))
+    assert told.status
+    assert told.status.phase == Phase.DELETING
+    monkeypatch.setattr(Client, "delete", real)
+    await cluster.gone(Model, model.metadata.name, model.metadata.namespace)
 
 
 async def test_a_restarted_controller_goes_on_where_the_other_one_was(

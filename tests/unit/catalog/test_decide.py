@@ -685,6 +685,18 @@ def test_a_model_in_use_waits_and_says_for_whom() -> None:
     assert plan.again
 
 
+def test_what_stands_in_a_removals_way_is_told_until_it_is_over() -> None:
+    hindered = statuses.deleting(
+        model(status(Phase.READY)), NOW, ModelReason.DELETING, "It cannot be removed: secrets are forbidden."
+    )
+    plan = decide(Observation(model(hindered, deleting=True)), NOW + MINUTE)
+    assert find_message(plan) == "It cannot be removed: secrets are forbidden."
+    assert plan.afterwards == (*UNDO, RemoveFinalizer())
+
+    used = statuses.deleting(model(status(Phase.READY)), NOW, ModelReason.IN_USE, "The model is used.")
+    assert "being removed" in find_message(decide(Observation(model(used, deleting=True)), NOW))
+
+
 def test_a_long_list_of_consumers_is_cut() -> None:
     going = model(status(Phase.READY), deleting=True)
     plan = decide(Observation(going, consumers=tuple(f"Pod team/p{n}" for n in range(500))), NOW)

@@ -27,6 +27,7 @@ from aimodels.catalog.state import (
     Cause,
     CloseRepository,
     Observation,
+    Obstacle,
     Plan,
     PublicationJob,
     Queue,
@@ -34,7 +35,7 @@ from aimodels.catalog.state import (
     StartPublication,
     UploadObjects,
 )
-from aimodels.jobs.observed import JobPhase
+from aimodels.jobs.observed import Held, JobPhase
 from kubekit.conditions import first_not_true, is_true
 from tests.kit.observations import (
     CATALOG,
@@ -59,7 +60,11 @@ BYTES = st.builds(
     st.none() | MOMENTS,
 )
 PUBLICATIONS = st.none() | st.builds(
-    PublicationStatus, attempt=st.integers(1, 50), retry_at=st.none() | MOMENTS
+    PublicationStatus,
+    attempt=st.integers(1, 50),
+    retry_at=st.none() | MOMENTS,
+    since=st.none() | MOMENTS,
+    furthest_bytes=st.none() | COUNTS,
 )
 TRANSFERS = st.none() | st.builds(
     TransferStatus,
@@ -101,7 +106,14 @@ def observations(draw: st.DrawFn) -> Observation:
     attempts = {publication_transfer(UID, 1, n) for n in (1, 2)}
     names = draw(st.sets(st.sampled_from([UPLOAD_TRANSFER, *sorted(attempts)])))
     verdict = draw(st.none() | st.just(Cause(ModelReason.PUBLICATION_FAILED, "why")))
-    job = PublicationJob(draw(st.sampled_from(JobPhase)), draw(st.none() | MOMENTS), verdict)
+    job = PublicationJob(
+        draw(st.sampled_from(JobPhase)),
+        draw(st.none() | MOMENTS),
+        verdict,
+        words=draw(st.sampled_from(["", "no answer"])),
+        running=draw(st.booleans()),
+        held=draw(st.none() | st.builds(Held, st.just("no node"), MOMENTS)),
+    )
     tags = draw(st.sets(st.sampled_from(["upload", "published"])))
     problem = draw(st.sampled_from(["", "no answer"]))
     return Observation(
@@ -112,7 +124,8 @@ def observations(draw: st.DrawFn) -> Observation:
         upload=draw(st.none() | st.builds(UploadObjects, st.just(UPLOAD_TRANSFER), MOMENTS)),
         job=job,
         published=draw(st.sampled_from([None, PUBLISHED])) if "published" in tags else None,
-        queue=Queue(draw(st.integers(1, 9)), draw(st.integers(0, 4))),
+        queue=Queue(draw(st.integers(1, 9)), draw(st.integers(0, 4)), draw(st.booleans())),
+        obstacle=draw(st.none() | st.builds(Obstacle, st.just("no quota"), MOMENTS)),
         consumers=draw(st.sampled_from([(), ("Pod a/b",)])),
     )
 
