@@ -202,7 +202,10 @@ def test_the_module_s_settings_in_examples_fit_its_schema() -> None:
 def _twins() -> list[tuple[Document, Document]]:
     by_name = {document.name: document for document in DOCUMENTS}
     pairs = [("README.md", "README.ru.md")]
-    pairs += [("modules/ai-models/docs/README.md", "modules/ai-models/docs/README.ru.md")]
+    pairs += [
+        (f"modules/{module}/docs/README.md", f"modules/{module}/docs/README.ru.md")
+        for module in ("ai-models", "ai-inference")
+    ]
     pairs += [(name, name.replace("docs/en/", "docs/ru/")) for name in by_name if name.startswith("docs/en/")]
     return [(by_name[english], by_name[russian]) for english, russian in pairs]
 
