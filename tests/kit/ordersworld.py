@@ -155,22 +155,32 @@ class World:
 
 
 @asynccontextmanager
-async def running(kubeconfig: Path, namespace: str, folder: Path) -> AsyncIterator[World]:
-    """Give a world whose controller asks again every second what may pass by itself."""
+async def installed(
+    kubeconfig: Path, namespace: str, folder: Path
+) -> AsyncIterator[tuple[Client, Controller]]:
+    """Give a controller at work; it asks again every second what may pass by itself."""
     async with connect(kubeconfig) as client, entitled(kubeconfig, namespace, folder) as mine:
         await install_definitions(client)
         await install_definitions(client, CHART)
         controller = Controller(mine, namespace, folder / "controller.log")
         controller._environ["AI_INFERENCE_CATALOG_NOT_READY_REQUEUE_SECONDS"] = "1"
         await controller.start()
-        world = World(client, controller, namespace, f"class-{namespace}")
-        await world.make_class(world.klass, exposurePolicy={"type": "ClusterLocal"})
         try:
-            yield world
+            yield client, controller
         finally:
             if controller.process is not None and controller.process.returncode is None:
                 await controller.end(signal.SIGKILL)
-            await client.delete(InferenceServiceClass, world.klass)
+
+
+@asynccontextmanager
+async def tenancy(client: Client, controller: Controller, namespace: str) -> AsyncIterator[World]:
+    """Give a namespace and a class for the orders of one test."""
+    world = World(client, controller, namespace, f"class-{namespace}")
+    await world.make_class(world.klass, exposurePolicy={"type": "ClusterLocal"})
+    try:
+        yield world
+    finally:
+        await client.delete(InferenceServiceClass, world.klass)
 
 
 @asynccontextmanager
