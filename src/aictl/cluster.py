@@ -43,9 +43,11 @@ T = TypeVar("T")
 
 #: An API that has answered once may be silent for so many seconds: it is being restarted.
 RESTART_SECONDS = 60.0
-#: One that has just started knows neither tokens nor roles yet; and a first answer may get lost.
-_START_SECONDS = 5.0
-_BACKOFF = Backoff(first=0.3, most=5.0)
+#: One that has just started answers, and knows neither tokens nor roles yet.
+_START_SECONDS = 30.0
+#: One that was never reached may have lost an answer.
+_FIRST_SECONDS = 5.0
+_BACKOFF = Backoff(first=0.3, most=2.0)
 
 
 class Session:
@@ -86,7 +88,7 @@ class Session:
             self._silent_at = time.monotonic()
             if self.reached:
                 return float("inf")
-            return began + (0.0 if _never_connected(error) else _START_SECONDS)
+            return began + (0.0 if _never_connected(error) else _FIRST_SECONDS)
         return self._silent_at + (_START_SECONDS if isinstance(error, Unauthorized | Forbidden) else 0.0)
 
 
