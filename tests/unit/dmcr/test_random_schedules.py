@@ -101,15 +101,24 @@ class Run:
         blob = self.data.draw(st.sampled_from(BLOBS))
         replica, name = self.replica(), self.name()
         keyed = {"dmcr-resume-key": "key"} if self.data.draw(st.booleans()) else {}
+        first = self.data.draw(st.sampled_from([0, 10, 64, 100]))
 
         async def work() -> None:
             uploads = f"/v2/{name}/blobs/uploads/"
             opened = await replica.send("POST", uploads, b"", keyed)
-            if opened.status == 202:
-                offset = int(opened.headers["dmcr-offset"])
-                target = f"{opened.headers['location']}?digest={digest_of(blob)}"
-                answer = await replica.send("PUT", target, blob[offset:], {})
-                assert answer.status in (201, 400, 404, 409, 416, 503), answer
+            if opened.status != 202:
+                return
+            location, offset = opened.headers["location"], int(opened.headers["dmcr-offset"])
+            if first:
+                sent = await replica.send("PATCH", location, blob[offset : offset + first], {})
+                assert sent.status in (202, 400, 404, 409, 416, 503), sent
+                if sent.status != 202:
+                    return
+                assert int(sent.headers["dmcr-offset"]) == len(blob[: offset + first])
+                offset = int(sent.headers["dmcr-offset"])
+            target = f"{location}?digest={digest_of(blob)}"
+            answer = await replica.send("PUT", target, blob[offset:], {})
+            assert answer.status in (201, 400, 404, 409, 416, 503), answer
 
         self.begin(replica.name, work())
 
