@@ -163,7 +163,10 @@ async def installed(
         await install_definitions(client)
         await install_definitions(client, CHART)
         controller = Controller(mine, namespace, folder / "controller.log")
-        controller._environ["AI_INFERENCE_CATALOG_NOT_READY_REQUEUE_SECONDS"] = "1"
+        controller._environ |= {
+            "AI_INFERENCE_CATALOG_NOT_READY_REQUEUE_SECONDS": "1",
+            "AI_INFERENCE_DOMAIN_TEMPLATE": "%s.services.example.com",
+        }
         await controller.start()
         try:
             yield client, controller
@@ -175,6 +178,8 @@ async def installed(
 @asynccontextmanager
 async def tenancy(client: Client, controller: Controller, namespace: str) -> AsyncIterator[World]:
     """Give a namespace and a class for the orders of one test."""
+    if controller.process is None or controller.process.returncode is not None:
+        await controller.start()  # as a kubelet would, after a lease that a busy machine has lost
     world = World(client, controller, namespace, f"class-{namespace}")
     await world.make_class(world.klass, exposurePolicy={"type": "ClusterLocal"})
     try:

@@ -11,6 +11,7 @@ from aiinference.api.classes import InferenceServiceClass
 from aiinference.api.orders import InferenceService
 from aimodels.api.model import Model
 from kubekit.conditions import find
+from kubekit.errors import NotFound
 from kubekit.resources import Secret, StatefulSet, custom
 from tests.kit.eventually import eventually
 from tests.kit.ordersworld import answering
@@ -209,3 +210,39 @@ async def test_a_quota_that_refuses_an_object_is_told(world: World) -> None:
     assert "quota" in told.message
     await world.client.delete(kind, "none", world.namespace)
     await world.says("chat", "WorkloadReady", "Unschedulable")
+
+
+async def test_an_order_that_is_closed_to_the_outside_loses_its_ingress_and_nothing_else(
+    world: World,
+) -> None:
+    name = f"open-{world.namespace}"
+    await world.model("qwen")
+    await world.make_class(name, exposurePolicy={"type": "External", "authentication": "Token"})
+    try:
+        await world.order(f"chat-{world.namespace}", "qwen", name)
+        order = f"chat-{world.namespace}"
+        opened = await world.says(order, "WorkloadReady", "Unschedulable")
+        assert opened.status is not None
+        assert opened.status.endpoint is not None
+        assert opened.status.endpoint.url == f"https://{order}.services.example.com"
+        before = await world.workload(order)
+        ingress = f"/apis/networking.k8s.io/v1/namespaces/{world.namespace}/ingresses/{order}"
+        assert f"{order}.services.example.com".encode() in await world.client.request("GET", ingress)
+        body = {"spec": {"exposurePolicy": {"type": "ClusterLocal", "authentication": "Token"}}}
+        await world.client.patch(InferenceServiceClass, name, body)
+
+        async def gone() -> bool:
+            try:
+                await world.client.request("GET", ingress)
+            except NotFound:
+                return True
+            return False
+
+        await eventually(gone)
+        after = await world.workload(order)
+        assert before is not None
+        assert after is not None
+        assert after.metadata.generation == before.metadata.generation
+        assert await world.token(order)
+    finally:
+        await world.client.delete(InferenceServiceClass, name)
