@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from aictl import running, words
+from aictl import orders, running, waiting, words
 from aictl.cluster import flags, get_model, kind_of, refusal, session, shown
 from aictl.exits import Exit, Failure
 from aictl.kubeconfig import cluster_options
@@ -28,20 +28,41 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("name")
 @running.cluster_option
+@click.option("--order", "is_order", is_flag=True, help="An InferenceService, whatever models there are.")
 @running.timeout_option
 @running.json_option
 @cluster_options
-def wait(name: str, *, target: Target, cluster: bool, timeout: float, as_json: bool) -> None:
-    """Wait until the model NAME is Ready; exit 3 when it cannot become so, 5 when the time is over."""
+def wait(name: str, *, target: Target, cluster: bool, is_order: bool, timeout: float, as_json: bool) -> None:
+    """Wait until the model NAME, or the order if there is no such model, is Ready.
+
+    Exit codes: 3 when it cannot become so, 5 when the time is over.
+    """
     target, name = running.named(target, name, cluster=cluster)
     show, kind = running.voice(as_json=as_json), kind_of(cluster=cluster)
 
     async def work() -> None:
         async with session(target, show.note) as at:
-            model = await running.ready(show, at, kind, name, timeout)
+            try:
+                model = None if is_order else await running.ready(show, at, kind, name, timeout)
+            except Failure as failure:
+                if failure.code is not Exit.USAGE or cluster or not await _is_order(at, name):
+                    raise
+                model = None
+            if model is None:
+                found = await waiting.until_ready(show, at, name, timeout)
+                show.result(f"{orders.shown(name, at.namespace)} is Ready", waiting.document(found))
+                return
             show.result(f"{shown(kind, name, at.namespace)} is Ready", words.document(model))
 
     running.run(work())
+
+
+async def _is_order(at: Session, name: str) -> bool:
+    """Tell whether a name that is no model's is an order's, in a cluster that may know no orders."""
+    try:
+        return await orders.find_order(at, name) is not None
+    except Failure:
+        return False
 
 
 @click.command()

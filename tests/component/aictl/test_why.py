@@ -12,7 +12,7 @@ from aiinference.api.orders import InferenceService
 from aimodels.api.model import Model
 from kubekit.client import Client, connect
 from tests.kit import inferenceapi, modelsapi
-from tests.kit.commandline import aictl
+from tests.kit.commandline import Aictl, aictl
 from tests.kit.modelsapi import MODEL_RIGHTS, StoredStatus, user
 
 if TYPE_CHECKING:
@@ -164,3 +164,39 @@ async def test_an_order_without_pods_is_a_failure_with_a_next_step(
     ended = await aictl(control_plane, "chat", "llm", "hi", "-n", namespace)
     assert ended.code == 1
     assert "No Pod of llm is ready" in ended.err
+
+
+async def test_waiting_for_an_order_ends_when_it_is_ready(
+    client: Client, control_plane: Path, namespace: str
+) -> None:
+    await order(client, namespace, HOLDS, WAITS, phase="Pending")
+    waiting = await Aictl.start(control_plane, "wait", "llm", "-n", namespace, "--json")
+    said = [
+        {"type": "Ready", "status": "True", "reason": "Ready", "message": "", "lastTransitionTime": SINCE}
+    ]
+    status = {"phase": "Ready", "observedGeneration": 1, "conditions": said}
+    await client.patch(InferenceService, "llm", {"status": status}, namespace=namespace, subresource="status")
+    ended = await waiting.end()
+    assert (ended.code, json.loads(ended.out)["phase"]) == (0, "Ready")
+
+
+async def test_waiting_for_an_order_that_needs_a_change_is_given_up(
+    client: Client, control_plane: Path, namespace: str
+) -> None:
+    refused = ("Planned", "False", "QuantizationMismatch", "The engine cannot read TQ9.")
+    await order(client, namespace, HOLDS, refused, phase="Pending")
+    generation = {"status": {"observedGeneration": 1}}
+    await client.patch(InferenceService, "llm", generation, namespace=namespace, subresource="status")
+    ended = await aictl(control_plane, "wait", "llm", "-n", namespace)
+    assert ended.code == 3
+    assert "QuantizationMismatch" in ended.err
+
+
+async def test_waiting_for_an_order_ends_with_the_time(
+    client: Client, control_plane: Path, namespace: str
+) -> None:
+    await model(client, namespace)
+    await order(client, namespace, HOLDS, WAITS, phase="Pending")
+    ended = await aictl(control_plane, "wait", "llm", "--order", "-n", namespace, "--timeout", "0.2")
+    assert ended.code == 5
+    assert "Pending  ModelNotReady" in ended.err
