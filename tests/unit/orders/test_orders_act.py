@@ -1,0 +1,152 @@
+"""What is written for an order, and when nothing is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+import pytest
+
+from aiinference.api.reasons import OrderReason
+from aiinference.orders.act import REPAIR_SECONDS, Actor
+from aiinference.orders.decide import intent
+from aiinference.orders.state import Halt
+from aiinference.workload.intent import Settings
+from kubekit.errors import Forbidden, NotFound
+from kubekit.resources.meta import ObjectMeta
+from opskit.clock import ManualClock
+from tests.kit.ordersmodels import policy
+from tests.kit.orderstates import external, observed, planned, workload
+
+if TYPE_CHECKING:
+    from aiinference.orders.state import Observation
+    from kubekit.client import Client
+
+UID = "u1"
+
+
+class Server:
+    """Keeps nothing but owners of objects by path, and notes what is written."""
+
+    def __init__(self) -> None:
+        self.owners: dict[str, str] = {}
+        self.written: list[tuple[str, str]] = []
+        self.error: Exception | None = None
+
+    async def request(self, _method: str, path: str) -> bytes:
+        if path not in self.owners:
+            raise NotFound(404, "NotFound", "none")
+        owner = {"uid": self.owners[path], "name": "o", "kind": "k", "apiVersion": "v1"}
+        metadata = {"name": path.rpartition("/")[2], "uid": "x", "ownerReferences": [owner]}
+        return msgspec.json.encode({"metadata": metadata})
+
+    async def patch(self, kind: Any, name: str, *_: Any, **__: Any) -> dict[str, Any]:
+        if self.error is not None:
+            raise self.error
+        self.written.append((getattr(kind, "KIND", kind).name, name))
+        return {"metadata": {"generation": 1, "name": name}}
+
+    async def create(self, manifest: dict[str, Any]) -> dict[str, Any]:
+        self.written.append((manifest["kind"], manifest["metadata"]["name"]))
+        return manifest
+
+    async def delete(self, kind: Any, name: str, *_: Any, **__: Any) -> bool:
+        self.written.append((f"delete {kind.name}", name))
+        return True
+
+
+class World:
+    def __init__(self) -> None:
+        self.server, self.clock = Server(), ManualClock()
+        self.actor = Actor(cast("Client", self.server), Settings(gate_image="gate"), self.clock)
+
+    async def act(self, o: Observation) -> Halt | float | None:
+        metadata = ObjectMeta(name="support-llm", namespace="support", uid=UID)
+        o = replace(o, order=msgspec.structs.replace(o.order, metadata=metadata))
+        wanted = intent(o)
+        assert wanted is not None
+        return await self.actor.act(wanted, o)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+OPEN = planned(external())
+
+
+async def test_everything_is_written_once(world: World) -> None:
+    o = observed(OPEN, host="a.example.com")
+    assert await world.act(o) is None
+    kinds = [kind for kind, _ in world.server.written]
+    assert kinds == [
+        "Secret",
+        "NetworkPolicy",
+        "Role",
+        "Service",
+        "StatefulSet",
+        "PodDisruptionBudget",
+        "Ingress",
+    ]
+
+
+async def test_nothing_is_written_while_nothing_differs(world: World) -> None:
+    o = observed(planned())
+    await world.act(o)
+    world.server.written.clear()
+    running = replace(o, workload=workload(noted={}))
+    await world.act(running)
+    assert world.server.written == []
+    await world.clock.advance(REPAIR_SECONDS)
+    await world.act(running)
+    assert world.server.written, "after a while everything is made so again"
+
+
+async def test_a_workload_that_somebody_changed_is_written_again(world: World) -> None:
+    o = observed(planned())
+    await world.act(o)
+    world.server.written.clear()
+    found = workload(noted={})
+    changed = msgspec.structs.replace(found.metadata, generation=2)
+    await world.act(replace(o, workload=msgspec.structs.replace(found, metadata=changed)))
+    assert ("StatefulSet", "support-llm") in world.server.written
+
+
+async def test_objects_that_are_not_the_orders_stop_it(world: World) -> None:
+    world.server.owners["/api/v1/namespaces/support/services/support-llm"] = "somebody"
+    found = await world.act(observed(planned()))
+    assert isinstance(found, Halt)
+    assert found.reason is OrderReason.OBJECT_CONFLICT
+    assert found.message.startswith("Service support-llm is there already")
+    assert world.server.written == []
+
+
+async def test_what_an_order_has_no_more_is_deleted_if_it_is_its_own(world: World) -> None:
+    ingress = "/apis/networking.k8s.io/v1/namespaces/support/ingresses/support-llm"
+    world.server.owners[ingress] = "somebody"
+    await world.act(observed(planned()))
+    assert not [kind for kind, _ in world.server.written if kind.startswith("delete")]
+    world.server.owners[ingress] = UID
+    world.actor.forget(("support", "support-llm"))
+    await world.act(observed(planned()))
+    assert ("delete Ingress", "support-llm") in world.server.written
+
+
+async def test_a_refusal_of_the_api_server_is_told(world: World) -> None:
+    world.server.error = Forbidden(403, "Forbidden", "exceeded quota")
+    found = await world.act(observed(planned()))
+    assert isinstance(found, Halt)
+    assert found.reason is OrderReason.OBJECT_REFUSED
+    assert "exceeded quota" in found.message
+    assert found.passing
+
+
+async def test_recreate_scales_to_zero_and_writes_nothing_else(world: World) -> None:
+    held = replace(policy("llm", "Chat"), update_strategy="Recreate")
+    o = observed(planned(held), running=workload(noted={"ai.deckhouse.io/launch-digest": "other"}))
+    found = await world.act(o)
+    assert isinstance(found, Halt)
+    assert found.reason is OrderReason.UPDATING
+    assert world.server.written == [("StatefulSet", "support-llm")]

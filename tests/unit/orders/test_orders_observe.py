@@ -1,0 +1,149 @@
+"""The sequence of an order, each step asked only when the one before holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+
+from aiinference.api.classes import InferenceServiceClass
+from aiinference.api.reasons import OrderCondition, OrderReason
+from aiinference.classes.policy import Https
+from aiinference.models.outcomes import Refusal as ModelRefusal
+from aiinference.orders.observe import Sources, resolve
+from aiinference.planner.client import PlannerUnavailable
+from aiinference.planner.contract import LaunchPlan, Refusal, RefusalReason
+from aiinference.planner.plan import Recipes
+from aiinference.recipes.catalogue import shipped
+from kubekit.store import Store
+from tests.kit.ordersmodels import order
+from tests.kit.orderstates import FACTS, planned
+
+if TYPE_CHECKING:
+    from aiinference.models.facts import ModelFacts
+    from aiinference.models.reference import Reference
+    from aiinference.orders.state import Halt
+    from aiinference.planner.client import PlannerClient
+    from aiinference.planner.contract import LaunchRequest
+
+
+@dataclass
+class Others:
+    """Catalogue and planner that say what the test wants."""
+
+    facts_said: ModelFacts | ModelRefusal = FACTS
+    plan_said: LaunchPlan | Refusal | PlannerUnavailable | None = None
+    asked: list[str] = field(default_factory=list)
+
+    async def facts(self, _reference: Reference) -> ModelFacts | ModelRefusal:
+        self.asked.append("catalogue")
+        return self.facts_said
+
+    async def plan(self, _request: LaunchRequest) -> LaunchPlan | Refusal:
+        self.asked.append("planner")
+        if isinstance(self.plan_said, PlannerUnavailable):
+            raise self.plan_said
+        assert self.plan_said is not None
+        return self.plan_said
+
+
+def klass(name: str = "llm", *, ready: bool = True, **spec: Any) -> InferenceServiceClass:
+    since = "2026-01-01T00:00:00Z"
+    said = {"type": "Ready", "status": "True" if ready else "False", "reason": "Ready", "message": "Missing."}
+    raw = {
+        "metadata": {"name": name, "resourceVersion": "1", "uid": name},
+        "spec": {"modelPolicy": {"allowedEndpointTypes": ["Chat"]}} | spec,
+        "status": {"conditions": [said | {"lastTransitionTime": since}]},
+    }
+    return msgspec.convert(raw, InferenceServiceClass)
+
+
+def sources(others: Others, *classes: InferenceServiceClass) -> Sources:
+    store: Store[InferenceServiceClass] = Store("InferenceServiceClass")
+    store.replace(classes)
+    recipes = Recipes(shipped(), {"llama": "x"})
+    return Sources(
+        classes=store,
+        catalogue=others,
+        planner=cast("PlannerClient", others),
+        recipes=recipes,
+        module_https=Https("CertManager"),
+        runtime_fallback=True,
+    )
+
+
+async def halted(others: Others, *classes: InferenceServiceClass, name: str | None = "llm") -> Halt:
+    found = await resolve(ordered(name), sources(others, *classes))
+    assert found.halt is not None
+    assert found.plan is None
+    return found.halt
+
+
+def ordered(name: str | None = "llm") -> Any:
+    plain = order("qwen")
+    return msgspec.structs.replace(
+        plain, spec=msgspec.structs.replace(plain.spec, inference_service_class_name=name)
+    )
+
+
+async def test_a_class_that_does_not_hold_is_all_that_is_looked_at() -> None:
+    others = Others()
+    missing = await halted(
+        others, klass("other"), klass("closed", admissionPolicy={"allowedNamespaces": ["x"]})
+    )
+    assert missing.reason is OrderReason.CLASS_NOT_FOUND
+    assert missing.message == "There is no class llm. Open to this namespace: other."
+    closed = await halted(others, klass(admissionPolicy={"allowedNamespaces": ["x"]}))
+    assert closed.reason is OrderReason.NAMESPACE_NOT_ALLOWED
+    assert closed.message.endswith("Open to it: no class.")
+    unready = await halted(others, klass(ready=False))
+    assert (unready.reason, unready.message) == (
+        OrderReason.CLASS_NOT_READY,
+        "Class llm cannot be used: Missing.",
+    )
+    assert others.asked == []
+
+
+async def test_a_model_that_is_refused_needs_no_plan() -> None:
+    others = Others(ModelRefusal(OrderReason.CATALOG_UNAVAILABLE, "Away."))
+    found = await halted(others, klass(acceleratorPolicy={}))
+    assert (found.condition, found.reason) == (OrderCondition.MODEL_RESOLVED, OrderReason.CATALOG_UNAVAILABLE)
+    assert found.outage
+    assert found.passing
+    assert others.asked == ["catalogue"]
+
+
+async def test_the_planner_is_asked_if_and_only_if_the_class_has_an_accelerator_policy() -> None:
+    others = Others(plan_said=planned().plan)
+    for name, expected in (("llm", []), ("gpu", ["planner"]), (None, [])):
+        others.asked.clear()
+        found = await resolve(ordered(name), sources(others, klass(), klass("gpu", acceleratorPolicy={})))
+        assert found.halt is None
+        assert isinstance(found.plan, LaunchPlan)
+        assert others.asked == ["catalogue", *expected]
+
+
+async def test_a_planner_that_is_away_is_an_outage_and_a_refusal_is_none() -> None:
+    away = await halted(Others(plan_said=PlannerUnavailable("silent")), klass(acceleratorPolicy={}))
+    assert (away.condition, away.reason, away.outage) == (
+        OrderCondition.PLANNED,
+        OrderReason.PLANNER_UNAVAILABLE,
+        True,
+    )
+    full = Refusal(reason=RefusalReason.NO_CAPACITY, message="Full.", next_step="Wait.")
+    found = await halted(Others(plan_said=full), klass(acceleratorPolicy={}))
+    assert (found.reason, found.message) == (OrderReason.NO_CAPACITY, "Full. Wait.")
+    assert (found.outage, found.passing) == (False, True)
+
+
+async def test_device_classes_that_have_nothing_in_common() -> None:
+    plain = ordered("gpu")
+    raw = msgspec.to_builtins(plain.spec) | {"resources": {"accelerator": {"deviceClasses": ["b"]}}}
+    wanting = msgspec.structs.replace(plain, spec=msgspec.convert(raw, type(plain.spec)))
+    others = Others()
+    gpu = klass("gpu", acceleratorPolicy={"allowedDeviceClasses": ["a"]})
+    found = await resolve(wanting, sources(others, gpu))
+    assert found.halt is not None
+    assert found.halt.reason is OrderReason.CLAIM_DEVICE_MISSING
+    assert others.asked == ["catalogue"]
