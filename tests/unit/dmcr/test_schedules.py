@@ -399,3 +399,20 @@ async def test_a_blob_of_one_part_costs_seven_writes_one_after_the_other(world: 
     writes = [line.split(": ")[1] for line in world.network.schedule[before:] if ": put " in line]
     kinds = [("tail" if line.endswith(".tail") else line.split()[1].partition("/")[0]) for line in writes]
     assert kinds == ["uploads", "tail", "uploads", "data", "uploads", "blobs", "uploads"]
+
+
+@pytest.mark.parametrize("then", ["patch", "digest"])
+async def test_15_a_stale_tail_of_other_bytes_is_never_taken_for_ours(world: World, then: str) -> None:
+    replica = world.replica("one")
+    opened = await world.do(replica, "POST", UPLOADS)
+    location = opened.headers["location"]
+    assert (await world.do(replica, "PATCH", location, LAYER[:100])).status == 202
+    sid = location.rpartition("/")[2].partition(".")[0]
+    at_once(world.network.bucket.put(layout.tail_key(sid), b"x" * 36))  # an older attempt's, late
+    if then == "digest":
+        assert "dmcr-digest" not in (await world.do(replica, "GET", location)).headers
+        return
+    told = await world.do(replica, "PATCH", location, LAYER[100:])
+    assert (told.status, told.headers["dmcr-offset"]) == (416, "64")
+    assert (await world.do(replica, "PATCH", location, LAYER[64:])).status == 202
+    assert (await world.do(replica, "PUT", f"{location}?digest={digest_of(LAYER)}")).status == 201
