@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from aiinference.orders.state import Halt, Observation
     from aiinference.planner.contract import LaunchPlan
     from kubekit.conditions import Condition, Status
+    from kubekit.resources import StatefulSet
 
 _ORDER = [str(one) for one in OrderCondition]
 
@@ -65,8 +66,8 @@ def status(o: Observation, now: datetime) -> InferenceServiceStatus:
     """Return the order's status."""
     said = _Sayings(o, now)
     _sequence(o, said)
-    if o.workload is not None:
-        _workload(o, said)
+    _current(o, said)
+    _working(o, said)
     ready = _ready(o, said)
     old = o.order.status or InferenceServiceStatus()
     policy, model = o.resolved.policy, o.resolved.model
@@ -130,35 +131,37 @@ def _halted(condition: OrderCondition, o: Observation, said: _Sayings) -> None:
         said.say(condition, "False", halt.reason, halt.message)
 
 
-def _workload(o: Observation, said: _Sayings) -> None:
-    """Say whether the replicas are those that are meant, and whether they work."""
-    assert o.workload is not None  # noqa: S101 - asked by the caller
-    spec, now = o.workload.spec, o.workload.status
-    wanted = 1 if spec.replicas is None else spec.replicas
-    halt = o.resolved.halt
-    if halt is not None and halt.condition is OrderCondition.RUNTIME_CURRENT:
-        said.say(halt.condition, "False", halt.reason, halt.message)
-    elif now.observed_generation >= o.workload.metadata.generation and now.updated_replicas >= wanted:
-        said.say(
-            OrderCondition.RUNTIME_CURRENT,
-            "True",
-            OrderReason.RUNTIME_CURRENT,
-            "All replicas run as planned.",
-        )
-    else:
-        text = f"{now.updated_replicas} of {wanted} replicas run as planned."
-        said.say(OrderCondition.RUNTIME_CURRENT, "False", OrderReason.UPDATING, text)
-    if now.ready_replicas >= wanted > 0:
-        said.say(
-            OrderCondition.WORKLOAD_READY, "True", OrderReason.WORKLOAD_READY, f"{wanted} replicas are ready."
-        )
+def _current(o: Observation, said: _Sayings) -> None:
+    """Say whether the replicas are those that are meant, or what the objects were refused for."""
+    halt, condition = o.resolved.halt, OrderCondition.RUNTIME_CURRENT
+    if halt is not None and halt.condition is condition:
+        said.say(condition, "False", halt.reason, halt.message)
+    elif o.workload is not None:
+        wanted, now = _replicas(o.workload), o.workload.status
+        if now.observed_generation >= o.workload.metadata.generation and now.updated_replicas >= wanted:
+            said.say(condition, "True", OrderReason.RUNTIME_CURRENT, "All replicas run as planned.")
+        else:
+            text = f"{now.updated_replicas} of {wanted} replicas run as planned."
+            said.say(condition, "False", OrderReason.UPDATING, text)
+
+
+def _working(o: Observation, said: _Sayings) -> None:
+    """Say whether the replicas work, or what keeps them from it."""
+    if o.workload is None:
         return
+    wanted, ready = _replicas(o.workload), o.workload.status.ready_replicas
+    condition, text = OrderCondition.WORKLOAD_READY, f"{ready} of {wanted} replicas are ready."
     failure = _failure(o)
-    if failure is not None:
-        said.say(OrderCondition.WORKLOAD_READY, "False", failure.reason, failure.message)
+    if ready >= wanted > 0:
+        said.say(condition, "True", OrderReason.WORKLOAD_READY, text)
+    elif failure is not None:
+        said.say(condition, "False", failure.reason, failure.message)
     else:
-        text = f"{now.ready_replicas} of {wanted} replicas are ready."
-        said.say(OrderCondition.WORKLOAD_READY, "False", OrderReason.STARTING, text)
+        said.say(condition, "False", OrderReason.STARTING, text)
+
+
+def _replicas(workload: StatefulSet) -> int:
+    return 1 if workload.spec.replicas is None else workload.spec.replicas
 
 
 def _failure(o: Observation) -> failures.Failure | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -62,6 +63,17 @@ def test_what_stops_the_sequence_is_the_reason_of_ready(
     }
     assert found.endpoint is None
     assert found.auth_secret_name is None
+
+
+def test_a_refused_object_is_said_of_the_runtime() -> None:
+    halt = stopped(OrderCondition.RUNTIME_CURRENT, OrderReason.OBJECT_CONFLICT).halt
+    found = status(observed(replace(planned(), halt=halt)), NOW)
+    assert said(found) == {
+        "ClassResolved": ("True", "ClassResolved"),
+        "ModelResolved": ("True", "ModelResolved"),
+        "RuntimeCurrent": ("False", "ObjectConflict"),
+        "Ready": ("False", "ObjectConflict"),
+    }
 
 
 def test_an_outage_does_not_take_back_what_was_known() -> None:
