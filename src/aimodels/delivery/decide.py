@@ -5,6 +5,7 @@ What belongs here: which step is next. What does not: how a step is done (``act`
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from aimodels.api.reasons import DeliveryBlockedReason as Reason
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 _LOOK = 15.0
 #: after a copy gave up, before it is tried again
 _REST = 60.0
+#: a Pod that waits for so long gets a new Job: its leave to read lapses after a day without a byte
+_RENEW = timedelta(hours=12)
 #: nothing tells why a Pod does not run yet
 _LOOK_FOR_POD = 2.0
 
@@ -83,7 +86,8 @@ def _copy(o: Observation, fill: Fill, tidying: tuple[Action, ...], now: datetime
     look = _LOOK if fill.running else _LOOK_FOR_POD
     if fill.copy is JobPhase.ABSENT:
         return Plan((*tidying, StartCopy(fill.claim, o.model.size_bytes)), blocked=blocked, again=look)
-    if fill.held is not None and fill.held.lasts_too_long(now) and o.crowded:
+    held = fill.held
+    if held is not None and held.lasts_too_long(now) and (o.crowded or now - held.since >= _RENEW):
         return Plan((*tidying, StepBack(fill.claim, _held(fill, now))), blocked=blocked, again=look)
     return Plan(tidying, blocked=blocked, again=look)
 

@@ -61,6 +61,8 @@ class DeliveryReconciler:
             self._outcomes.forget(key)
             return Done()
         except (KubeError, Transient) as error:
+            # A copy that cannot begin holds no place; one that has begun is shown by its Job.
+            self._slots.leave(key)
             self._tell(seen, self._troubled(key, plan.blocked, error))
             raise
         self._failing.pop(key, None)

@@ -140,6 +140,9 @@ def test_a_copy_whose_pod_does_not_run_gives_its_place_to_somebody_who_waits() -
     running = replace(fill(JobPhase.ACTIVE), running=True)
     assert decide(seen(fills=(running,), crowded=True), NOW).actions == ()
 
+    renewed = decide(seen(fills=(held(12 * 3600),)), NOW)
+    assert [type(one) for one in renewed.actions] == [StepBack], "its leave to read would lapse"
+
     plan = decide(seen(fills=(waits,), crowded=True), NOW)
     assert plan.actions == (StepBack(waits.claim, " Its Pod does not run: ErrImagePull: no host"),)
     assert plan.blocked is not None

@@ -29,12 +29,14 @@ class World:
         self.clock = ManualClock()
         self.outcomes = Outcomes(lambda _: None)
         me = cast("Any", self)
-        self.reconciler = DeliveryReconciler(me, me, Slots(2), self.outcomes, self.clock)
+        self.slots = Slots(1)
+        self.reconciler = DeliveryReconciler(me, me, self.slots, self.outcomes, self.clock)
 
     async def observe(self, key: DeliveryKey) -> Observation:
         return Observation(key, READY, wanted=True, storage_class="shared")
 
-    async def carry_out(self, *_: object) -> Blocked | None:
+    async def carry_out(self, key: DeliveryKey, *_: object) -> Blocked | None:
+        assert self.slots.take(key, ())
         if self.trouble:
             raise self.trouble.pop()
         return None
@@ -61,3 +63,9 @@ async def test_why_a_delivery_fails_is_told_once_that_has_lasted() -> None:
     assert "It does not go on: StorageUnavailable: the registry does not answer: first" in lasting
     assert await world.told() == plain
     assert await world.told(Transient("StorageUnavailable", "third")) == plain, "a new trouble begins anew"
+
+
+async def test_a_copy_that_cannot_begin_holds_no_place() -> None:
+    world = World()
+    await world.told(Transient("StorageUnavailable", "the registry does not answer"))
+    assert world.slots.take(DeliveryKey("team", "Model", "another"), ())
