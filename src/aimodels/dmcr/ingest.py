@@ -61,8 +61,7 @@ class Ingest:
         self.tailed = upload.session.tail is not None
         self._buffer: memoryview | None = None
         self._fill = 0
-        self._aside = bytearray()
-        self._busy = True
+        self._aside, self._busy = bytearray(), True
         self._spilling: asyncio.Task[None] | None = None
 
     @property
@@ -121,6 +120,10 @@ class Ingest:
                 self._aside += view
                 return
             view = await self._with_aside(view)
+        await self._pour(view)
+
+    async def _pour(self, view: memoryview) -> None:
+        """Put bytes into buffers, and full ones on their way."""
         while view:
             self._check()
             buffer = self._buffer
@@ -138,10 +141,10 @@ class Ingest:
 
         A request that was ``cut`` does not wait for memory: a few bytes that nobody was told of are dropped.
         """
-        await self._land()
         if cut:
             self._aside.clear()
-        elif self._aside:
+        await self._land()
+        if self._aside:
             await self._gather()
         await self._write_tail(self.rest)
         return self.session
@@ -207,10 +210,10 @@ class Ingest:
             self._engine.buffers.give(buffer)
 
     async def _gather(self) -> None:
-        """Have everything that fills no part in memory again."""
-        view = await self._with_aside(memoryview(b""))
-        if self._buffer is not None:
-            self._copy(self._buffer, view)
+        """Have everything that fills no part in memory again; what fills one now is stored."""
+        await self._pour(await self._with_aside(memoryview(b"")))
+        await self.flight.landed()
+        self._check()
 
     async def _with_aside(self, view: memoryview) -> memoryview:
         """Bring the spilled bytes back; return what was kept aside with the view behind it."""
@@ -272,12 +275,10 @@ class Ingest:
 
     async def _load_tail(self, etag: str, size: int, more: int) -> None:
         """Read the tail, and make sure before and after that it is the one named."""
-        key = tail_key(self.upload.sid)
-        store = self._engine.store
+        key, store = tail_key(self.upload.sid), self._engine.store
         if (await store.head(key)).etag != etag:
             raise NoSuchKey(key)
-        buffer = await self._take_buffer(size + more + (self._expected or 0))
-        at = 0
+        buffer, at = await self._take_buffer(size + more + (self._expected or 0)), 0
         async for piece in store.read(key, 0, size):
             buffer[at : at + len(piece)] = piece
             at += len(piece)

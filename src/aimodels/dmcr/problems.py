@@ -4,7 +4,7 @@ Error tree::
 
     RegistryProblem             status, code, message, headers
     ├── Unauthorized            401 UNAUTHORIZED with WWW-Authenticate
-    ├── Denied                  403 DENIED
+    ├── Denied                  403 DENIED, or TRANSFER_ENDED of what was allowed before
     ├── NotFound                404 with one of the *_UNKNOWN codes
     ├── Invalid                 400 (413 where a limit is meant) with one of the *_INVALID codes
     ├── Conflict                409: another attempt owns the upload, or a blob is in use

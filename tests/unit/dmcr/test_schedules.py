@@ -271,7 +271,7 @@ async def sweep(world: World) -> None:
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
-@pytest.mark.parametrize("ahead", [0, 2, 4])
+@pytest.mark.parametrize("ahead", [0, 3])
 async def test_22_a_shared_blob_goes_with_its_last_manifest(
     world: World, order: tuple[int, ...], ahead: int
 ) -> None:

@@ -142,18 +142,25 @@ async def test_a_few_bytes_need_no_memory_that_others_wait_for() -> None:
     assert await writer.closed()
 
 
-async def test_bytes_kept_aside_are_part_of_a_request_that_ends_well() -> None:
-    writer = await Writer.begun(DATA[:100])
+@pytest.mark.parametrize("at", [100, 118, 120, 127])
+async def test_bytes_kept_aside_are_part_of_a_request_that_ends_well(at: int) -> None:
+    """With them the bytes fill a part, or go beyond it."""
+    writer = await Writer.begun(DATA[:at])
     await writer.spill()
     held, waiting = await writer.contend()
-    await writer.run(writer.ingest.write(DATA[100:110]))
+    await writer.run(writer.ingest.write(DATA[at : at + 10]))
     settling = asyncio.create_task(writer.ingest.settle())
     await writer.world.network.rest()
     assert not settling.done()
     writer.buffers.give(held)
     writer.buffers.give(await waiting)
     await writer.run(settling)  # type: ignore[arg-type]
-    assert writer.stored().offset == 110
+    await writer.run(writer.ingest.release())
+    assert (writer.stored().offset, writer.buffers.lent) == (at + 10, 0)
+    answer = await writer.world.do(writer.replica, "PATCH", writer.location, DATA[at + 10 :])
+    assert answer.status == 202
+    closed = await writer.world.do(writer.replica, "PUT", f"{writer.location}?digest={digest_of(DATA)}")
+    assert closed.status == 201
 
 
 async def test_a_request_that_is_cut_waits_for_no_memory_and_loses_nothing_that_was_told(
@@ -232,3 +239,14 @@ async def test_who_is_being_written_is_not_asked() -> None:
     await writer.run(sending)  # type: ignore[arg-type]
     assert writer.ingest.spill()
     assert await writer.closed(), "a close waits for the spilling and brings the bytes back"
+
+
+@pytest.mark.parametrize("at", [100, 120, 127])
+async def test_a_close_has_the_bytes_kept_aside_too(at: int) -> None:
+    writer = await Writer.begun(DATA[:at])
+    await writer.spill()
+    held, waiting = await writer.contend()
+    await writer.run(writer.ingest.write(DATA[at:]))
+    writer.buffers.give(held)
+    writer.buffers.give(await waiting)
+    assert await writer.closed()
