@@ -6,6 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from aimodels.dmcr import ingest as ingests
 from aimodels.dmcr import layout, parts
@@ -250,3 +252,67 @@ async def test_a_close_has_the_bytes_kept_aside_too(at: int) -> None:
     writer.buffers.give(held)
     writer.buffers.give(await waiting)
     assert await writer.closed()
+
+
+@settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(
+    steps=st.lists(
+        st.tuples(st.integers(1, 70), st.sampled_from(["", "spill", "contend", "free"])),
+        min_size=1,
+        max_size=25,
+    ),
+    aside=st.sampled_from([0, 5, 200]),
+)
+def test_whatever_happens_between_its_bytes_an_upload_is_whole(
+    steps: list[tuple[int, str]], aside: int
+) -> None:
+    async def run() -> None:
+        writer, short = await Writer.begun(), Shortage()
+        at = 0
+        for size, action in steps:
+            await short.through(writer, writer.ingest.write(DATA[at : at + size]))
+            at = min(at + size, len(DATA))
+            if action == "spill" and writer.ingest.spill() and writer.ingest._spilling:
+                await writer.world.network.finish(asyncio.wait({writer.ingest._spilling}))
+            elif action == "contend" and writer.buffers.lent == 0:
+                short.held, short.waiting = await writer.contend()
+            elif action == "free":
+                await short.end(writer)
+        await short.through(writer, writer.ingest.write(DATA[at:]))
+        await short.end(writer)
+        assert await writer.closed()
+        assert writer.buffers.lent == 0
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(ingests, "_ASIDE", aside)
+        asyncio.run(run())
+
+
+class Shortage:
+    """Memory that somebody else holds, while somebody waits for it."""
+
+    held: memoryview | None = None
+    waiting: asyncio.Task[memoryview] | None = None
+
+    async def through(self, writer: Writer, call: Coroutine[Any, Any, Any]) -> None:
+        """Run a call; when nothing but memory helps, it comes."""
+        task = asyncio.ensure_future(call)
+        while True:
+            await writer.world.network.rest()
+            if task.done():
+                task.result()
+                return
+            if writer.world.network.waiting:
+                await writer.world.network.execute(writer.world.network.waiting[0])
+            else:
+                await self.end(writer)
+
+    async def end(self, writer: Writer) -> None:
+        held, waiting, self.held, self.waiting = self.held, self.waiting, None, None
+        if held is not None and waiting is not None:
+            writer.buffers.give(held)
+            writer.buffers.give(await waiting)
