@@ -52,9 +52,13 @@ async def get_order(at: Session, name: str) -> InferenceService:
 
 
 def in_the_way(order: InferenceService) -> Condition | None:
-    """Return the first condition that does not hold, None when all do or nothing is said yet."""
+    """Return the first condition that does not hold, None when all do or nothing is said yet.
+
+    What is only unknown, as scaling without metrics, comes after what is not so.
+    """
     conditions = order.status.conditions if order.status else ()
-    return next((one for one in conditions if one.status != "True"), None)
+    wrong = [one for one in conditions if one.status != "True"]
+    return next((one for one in wrong if one.status == "False"), wrong[0] if wrong else None)
 
 
 def is_ready(order: InferenceService) -> bool:

@@ -91,6 +91,13 @@ def test_the_first_condition_that_does_not_hold_is_the_reason() -> None:
     assert (found.reason, found.message) == ("OutOfMemory", "Pod search-0 was killed.")
 
 
+def test_what_is_only_unknown_hides_nothing() -> None:
+    unknown = condition("ScalingHealthy", "Unknown", "MetricsUnavailable", "There are no metrics.")
+    later = condition("Ready", "False", "HealthCheckFailed", "No answer.")
+    found = explanations.of_order(order(*HOLDS, unknown, later, phase="Pending"), model(), [])
+    assert found.reason == "HealthCheckFailed"
+
+
 def test_pods_say_what_they_wait_for() -> None:
     pods = [pod("search-1", ready=False, message="0/1 nodes are available."), pod("search-0", ready=True)]
     found = explanations.of_order(order(*HOLDS), None, pods)
