@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from aimodels.dmcr.settings import Settings as DmcrSettings
-from aimodels.jobs.placement import Placement
 from aimodels.processes import namespace, uninstall
 from aimodels.processes.settings import ApiSettings, ControllerSettings
 from aimodels.upload.settings import Settings as UploadSettings
+from kubekit.placement import Placement
 from opskit import logging, settings
 from tests.kit import helm
 

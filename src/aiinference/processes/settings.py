@@ -2,26 +2,14 @@
 
 from datetime import timedelta
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 
 from aiinference.api.reasons import HttpsMode
 from aiinference.models.opening import Mode, TransportName
+from kubekit.placement import Toleration, check
 
 MODULE_NAMESPACE = "d8-ai-inference"
-
-
-class Toleration(
-    msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True
-):
-    """A taint that the Pods of orders bear."""
-
-    key: str = ""
-    operator: Literal["", "Exists", "Equal"] = ""
-    value: str = ""
-    effect: Literal["", "NoSchedule", "PreferNoSchedule", "NoExecute"] = ""
-    toleration_seconds: int | None = None
 
 
 class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,3 +51,7 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     #: where the Pods of orders run: labels of nodes as a JSON object, tolerations as a JSON list
     node_selector: dict[str, str] = {}
     tolerations: tuple[Toleration, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse a placement that no order could have."""
+        check(self.node_selector, self.tolerations)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from aimodels.jobs.placement import Placement
+from kubekit.placement import Placement
 from modelio.registry.wire import AUDIENCE
 
 if TYPE_CHECKING:

@@ -18,12 +18,12 @@ from aimodels.catalog.wiring import Catalog, CatalogSettings
 from aimodels.delivery import wiring as deliveries
 from aimodels.delivery.wiring import DeliverySettings
 from aimodels.jobs.manifest import JobSettings
-from aimodels.jobs.placement import Placement
 from aimodels.processes.settings import ControllerSettings
 from kubekit.certs import Policy
 from kubekit.client import Client, connect
 from kubekit.lease import Lease
 from kubekit.manager import Manager, Stage
+from kubekit.placement import Placement
 from opskit import logging, process, settings
 from opskit.clock import Clock, SystemClock
 from webkit import health

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from aimodels.api.model import MODULE_NAMESPACE
-from aimodels.jobs.placement import Toleration, check
+from kubekit.placement import Toleration, check
 
 
 class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,8 +16,8 @@ from aimodels.delivery.copy.settings import Settings as CopySettings
 from aimodels.delivery.job import copy_job
 from aimodels.delivery.names import DeliveryKey
 from aimodels.jobs.manifest import JobSettings
-from aimodels.jobs.placement import Placement, Toleration
 from aimodels.publication.settings import Settings as PublicationSettings
+from kubekit.placement import Placement, Toleration
 from kubekit.resources import ObjectMeta, PersistentVolumeClaim
 from opskit import settings
 from tests.kit import helm, pod_security

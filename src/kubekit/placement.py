@@ -1,7 +1,7 @@
-"""Where the Pods of Jobs may run: node labels and tolerations, checked before any Job is made with them.
+"""Where Pods may run: node labels and tolerations, checked before any Pod is asked for with them.
 
 What belongs here: the rules of Kubernetes for both, so that a wrong setting is refused at the start and not
-by every Job. What does not: where the setting comes from.
+by every Pod. What does not: where the setting comes from.
 """
 
 import re
@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
-#: more than anybody needs, and few enough for every Job's manifest
+#: more than anybody needs, and few enough for every manifest
 MOST_LABELS = 16
 MOST_TOLERATIONS = 32
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from aimodels.jobs.placement import Placement
 from aimodels.processes.settings import ControllerSettings
+from kubekit.placement import Placement
 from opskit.settings import SettingsError, load
 
 NEEDED = {"AI_MODELS_IMAGE": "i"}
