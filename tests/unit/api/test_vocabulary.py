@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from enum import StrEnum
 
+    from kubekit.vocabulary import Meaning
+
 VECTORS = Path(__file__).parents[2] / "vectors" / "reasons.json"
 
 #: field of the collected vocabularies -> our enum; None: not a vocabulary of the catalogue or of delivery
@@ -134,7 +136,7 @@ def test_no_word_is_ours_alone(enum: type[StrEnum]) -> None:
         (WorkloadEvent, meanings.WORKLOAD_EVENTS),
     ],
 )
-def test_every_word_is_explained(enum: type[StrEnum], explained: Mapping[StrEnum, meanings.Meaning]) -> None:
+def test_every_word_is_explained(enum: type[StrEnum], explained: Mapping[StrEnum, Meaning]) -> None:
     assert set(explained) == set(enum)
 
 
