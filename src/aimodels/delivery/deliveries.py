@@ -57,6 +57,7 @@ class DeliveryReconciler:
                 if refused is not None:
                     blocked, again = refused, _ASK_AGAIN
         except NamespaceGone:
+            self._slots.leave(key)
             self._failing.pop(key, None)
             self._outcomes.forget(key)
             return Done()

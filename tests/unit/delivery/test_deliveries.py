@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from aimodels.delivery.deliveries import DeliveryReconciler
+from aimodels.delivery.handover import NamespaceGone
 from aimodels.delivery.names import DeliveryKey
 from aimodels.delivery.report import Outcomes
 from aimodels.delivery.slots import Slots
@@ -69,3 +70,12 @@ async def test_a_copy_that_cannot_begin_holds_no_place() -> None:
     world = World()
     await world.told(Transient("StorageUnavailable", "the registry does not answer"))
     assert world.slots.take(DeliveryKey("team", "Model", "another"), ())
+
+
+async def test_a_namespace_that_is_gone_keeps_nobody_waiting() -> None:
+    world = World()
+    world.trouble = [NamespaceGone("team")]
+    await world.reconciler.reconcile(KEY)
+    assert not world.outcomes.known(KEY)
+    assert world.slots.waiting == ()
+    assert world.slots.take(DeliveryKey("other", "Model", "llm"), ())
