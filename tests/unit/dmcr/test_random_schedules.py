@@ -110,12 +110,13 @@ class Run:
                 return
             location, offset = opened.headers["location"], int(opened.headers["dmcr-offset"])
             if first:
-                sent = await replica.send("PATCH", location, blob[offset : offset + first], {})
+                piece = blob[offset : offset + first]
+                sent = await replica.send("PATCH", location, piece, {})
                 assert sent.status in (202, 400, 404, 409, 416, 503), sent
                 if sent.status != 202:
                     return
-                assert int(sent.headers["dmcr-offset"]) == len(blob[: offset + first])
-                offset = int(sent.headers["dmcr-offset"])
+                assert int(sent.headers["dmcr-offset"]) == offset + len(piece)
+                offset += len(piece)
             target = f"{location}?digest={digest_of(blob)}"
             answer = await replica.send("PUT", target, blob[offset:], {})
             assert answer.status in (201, 400, 404, 409, 416, 503), answer
