@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: In the order in which they are stopped: the kubelet first, so that it restarts nothing.
 NAMES = ("kubelet", "kube-proxy", "containerd")
+#: What answers first is containerd itself; its CRI plugin follows, and nothing here can ask for that one.
+KUBELET_RESTARTS = 5
 SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -75,7 +77,12 @@ class Node:
         ]
 
     def _wait_until_ready(self, since: int) -> None:
+        """A kubelet that meets a containerd whose CRI is not there yet ends; it is started again then."""
+        again = iter(range(KUBELET_RESTARTS))
+
         def check() -> str | None:
+            if not self._processes.is_running("kubelet") and next(again, None) is not None:
+                self._start("kubelet", self._kubelet())
             self._processes.require("kubelet", "kube-proxy")
             return self._not_ready_reason(since)
 

@@ -17,7 +17,7 @@ def write_all(settings: Settings) -> None:
     """Write every file into the cluster's configuration folder."""
     directory = settings.configs
     (directory / "cni").mkdir(parents=True, exist_ok=True)
-    (directory / "containerd.toml").write_text(containerd(settings))
+    _write(directory / "containerd.toml", containerd(settings))
     _write_json(directory / "cni" / "10-pods.conflist", cni(settings))
     _write_json(directory / "kubelet.json", kubelet(settings))
     _write_json(directory / "kube-proxy.json", kube_proxy(settings))
@@ -126,4 +126,10 @@ def kube_proxy(settings: Settings) -> dict[str, Any]:
 
 
 def _write_json(path: Path, value: dict[str, Any]) -> None:
-    path.write_text(json.dumps(value, indent=2))
+    _write(path, json.dumps(value, indent=2))
+
+
+def _write(path: Path, text: str) -> None:
+    """Leave a file alone that says the same already: a kube-proxy whose file is written ends."""
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)

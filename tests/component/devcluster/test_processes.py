@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,7 +17,6 @@ from devcluster.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 SLEEP = ["sleep", "300"]
 STUBBORN = [
@@ -103,5 +103,7 @@ def test_processes_of_a_killed_session_end_with_it(cluster: Settings) -> None:
         assert session.stdout.readline() == "started\n"
         pid = _pid(cluster, "one")
         assert start_time(pid) is not None
+        while b"setpriv" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            time.sleep(0.01)  # until then the kernel was not told yet
         os.kill(session.pid, signal.SIGKILL)
     assert not wait_until_gone([pid], 10)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tomllib
 from pathlib import Path
 
@@ -36,6 +37,17 @@ def test_all_files_are_written(tmp_path: Path) -> None:
     nodeconfig.write_all(cluster)
     assert json.loads((cluster.configs / "kubelet.json").read_text())["port"] == cluster.kubelet_port
     assert json.loads((cluster.configs / "cni" / "10-pods.conflist").read_text())["cniVersion"]
+
+
+def test_files_of_running_processes_are_not_written_again(tmp_path: Path) -> None:
+    cluster = Settings(tmp_path)
+    nodeconfig.write_all(cluster)
+    files = [path for path in cluster.configs.rglob("*") if path.is_file()]
+    for path in files:
+        os.utime(path, (1, 1))
+    nodeconfig.write_all(cluster)
+    assert files
+    assert {path.stat().st_mtime for path in files} == {1.0}
 
 
 def test_manifests_are_whole_once_rendered() -> None:
