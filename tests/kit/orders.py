@@ -99,6 +99,7 @@ def intent(**changes: Any) -> Intent:
         "order": order(),
         "policy": policy(),
         "plan": plan(),
+        "asked": f"sha256:{'a' * 64}",
         "endpoint_type": "Chat",
         "host": "support-llm.services.example.com",
         "startup_seconds": 302,

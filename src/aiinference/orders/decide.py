@@ -6,14 +6,21 @@ What belongs here: whether anything is built, and from what. What does not: the 
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from aiinference.api.reasons import UpdateStrategy
+from aiinference.planner.asking import launch_request
 from aiinference.probes import deadline
 from aiinference.workload import frozen, names
 from aiinference.workload.intent import Intent
 
 if TYPE_CHECKING:
+    from aiinference.api.orders import InferenceService
+    from aiinference.classes.policy import EffectivePolicy
+    from aiinference.models.resolving import ResolvedModel
     from aiinference.orders.state import Observation
 
 
@@ -26,11 +33,18 @@ def intent(o: Observation) -> Intent | None:
         order=o.order,
         policy=found.policy,
         plan=found.plan,
+        asked=_asked(o.order, found.policy, found.model),
         endpoint_type=found.model.resolution.endpoint_type,
         host=o.host,
         startup_seconds=startup_seconds(o),
         replicas=found.policy.min_replicas,
     )
+
+
+def _asked(order: InferenceService, policy: EffectivePolicy, model: ResolvedModel) -> str:
+    """Return the digest of what a plan is asked for; what the module itself allows is no part of it."""
+    request = launch_request(order, policy, model.facts, model.resolution, runtime_fallback=True)
+    return f"sha256:{sha256(msgspec.json.encode(request)).hexdigest()}"
 
 
 def startup_seconds(o: Observation) -> int:

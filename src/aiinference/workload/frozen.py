@@ -3,10 +3,10 @@
 What belongs here: what a template was made from, and taking the old one back. What does not: how one is made
 (``pods``).
 
-A newer controller, gate or setting would render another template, and every running order would be started
-anew. So the template is kept as it was made, on the object that it is for, together with a digest of what the
-order itself says. While that digest is the same, the kept template is applied again, which also repairs what
-somebody else has changed in the object.
+A newer controller, recipe, gate or setting would render another template, and every running order would be
+started anew. So the template is kept as it was made, on the object that it is for, together with a digest of
+what the order and its class say: the question that was put to the planner, and not its answer. While that
+digest is the same, the kept template is applied again, which also repairs what somebody else has changed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LIMIT = 128 << 10
 def launch_digest(intent: Intent) -> str:
     """Return the digest of all that an order or its class may change about a running replica."""
     said = {
-        "plan": intent.plan.digest,
+        "asked": intent.asked,
         "paths": paths.of(intent.endpoint_type),
         "keys": intent.keys,
         "priorityClass": intent.policy.priority_class,
@@ -42,7 +42,7 @@ def launch_digest(intent: Intent) -> str:
 def record(intent: Intent, template: Mapping[str, Any]) -> dict[str, str]:
     """Return what the StatefulSet says about its template."""
     return {
-        names.PLAN_ANNOTATION: intent.plan.digest,
+        names.PLAN_ANNOTATION: template["metadata"]["annotations"][names.PLAN_ANNOTATION],
         names.LAUNCH_ANNOTATION: launch_digest(intent),
         names.TEMPLATE_ANNOTATION: json.dumps(template, sort_keys=True, separators=(",", ":")),
     }
@@ -56,7 +56,8 @@ def kept(intent: Intent, current: Mapping[str, str] | None) -> dict[str, Any] | 
     if len(text) > _LIMIT:
         return None
     try:
-        template = json.loads(text)
-    except ValueError:
+        template: dict[str, Any] = json.loads(text)
+        whole = bool(template["metadata"]["annotations"][names.PLAN_ANNOTATION] and template["spec"])
+    except (ValueError, TypeError, KeyError):
         return None
-    return template if isinstance(template, dict) and {"metadata", "spec"} <= set(template) else None
+    return template if whole else None

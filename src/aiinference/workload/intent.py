@@ -45,6 +45,8 @@ class Intent:
     order: InferenceService
     policy: EffectivePolicy
     plan: LaunchPlan
+    #: digest of the question that the plan answers
+    asked: str
     #: None for an order without a class
     endpoint_type: str | None
     #: the host that is reserved for the order; None when it is not reached from outside

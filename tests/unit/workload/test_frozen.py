@@ -32,6 +32,14 @@ def test_a_newer_gate_or_setting_leaves_a_running_template_as_it_is() -> None:
     assert _made(orders.intent(), NEW, _annotations(after)) == before
 
 
+def test_a_newer_recipe_or_image_leaves_a_running_template_as_it_is() -> None:
+    before = _made(orders.intent(), OLD)
+    newer = orders.plan(digest=f"sha256:{'2' * 64}", recipe={"image": "registry.example/llama:2"})
+    after = _made(orders.intent(plan=newer), NEW, _annotations(before))
+    assert after == before
+    assert _annotations(after)[names.PLAN_ANNOTATION] == orders.DIGEST
+
+
 def test_a_new_bound_of_the_start_starts_nothing_again() -> None:
     before = _made(orders.intent(), OLD)
     assert _made(orders.intent(startup_seconds=900), OLD, _annotations(before)) == before
@@ -46,7 +54,9 @@ def test_scaling_and_strategy_are_no_part_of_the_template() -> None:
 
 
 CHANGES: dict[str, Intent] = {
-    "another plan": orders.intent(plan=orders.plan(digest=f"sha256:{'2' * 64}")),
+    "another question to the planner": orders.intent(
+        asked="sha256:other", plan=orders.plan(digest=f"sha256:{'2' * 64}")
+    ),
     "another API": orders.intent(endpoint_type="Embeddings"),
     "no keys any more": orders.intent(policy=orders.policy(exposure=orders.exposure(authentication="None"))),
     "another priority": orders.intent(policy=orders.policy(priority_class="high")),
@@ -73,7 +83,7 @@ def test_a_kept_template_that_cannot_be_used_is_made_anew(broken: str) -> None:
 
 def test_the_digest_of_a_launch_is_the_same_in_every_process() -> None:
     assert frozen.launch_digest(orders.intent()) == (
-        "sha256:cd6d97968e7b846fa749c9f97ebba612a0fd7ca970870f4addb9daf9f3c76074"
+        "sha256:39bcf04c4be1c088a6629554af982ff25c970d6aa9364157b7a6403c95d75b13"
     )
     assert frozen.launch_digest(replace(orders.intent(), host=None, replicas=7)) == frozen.launch_digest(
         orders.intent()
