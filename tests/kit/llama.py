@@ -32,7 +32,9 @@ class Llama:
         self.port = free_port()
         wheels = pythonimage.wheels_folder("llama-wheels", SOURCES / "requirements.lock")
         command = [sys.executable, str(SOURCES / "serve.py"), "--model", str(self._model), "--alias", NAME]
-        command += ["--host", "127.0.0.1", "--port", str(self.port), "--ctx-size", "1024", *self._options]
+        command += ["--host", "127.0.0.1", "--port", str(self.port), "--ctx-size", "1024"]
+        # Threads that share cores with others wait for each other far longer than they work.
+        command += ["--threads", "1", *self._options]
         with self._log.open("wb") as log:
             self.process = await asyncio.create_subprocess_exec(
                 *command, env=os.environ | {"PYTHONPATH": str(wheels)}, stdout=log, stderr=log

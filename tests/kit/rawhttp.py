@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     Handler = Callable[["Exchange"], Awaitable[None]]
 
 _LIMIT = 1 << 20
-_PATIENCE = 20
+_PATIENCE = 60
 
 
 @dataclass
@@ -74,7 +74,7 @@ class Exchange:
 
 @dataclass
 class Backend:
-    """``async with Backend() as backend``: a server on a free port that does what a test or a handler says."""
+    """``async with Backend() as backend``: a server on a free port that does what a test or handler says."""
 
     handler: Handler | None = None
     port: int = 0
