@@ -1,4 +1,4 @@
-"""One controller for all tests of orders, and a namespace for each."""
+"""One controller for the tests of a file, gone before the next: it looks after every order there is."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tests.kit.inferencecontroller import Controller
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def installation(
     control_plane: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[tuple[Client, Controller]]:
