@@ -91,7 +91,7 @@ class Supervisor:
         """Run nginx until it ends or has to; None when it is to be started again."""
         self._drain.clear()
         self._drained = asyncio.Event()
-        nginx = await asyncio.create_subprocess_exec(*self._command())
+        nginx = await asyncio.create_subprocess_exec(*self._command(), start_new_session=True)
         ended = asyncio.create_task(nginx.wait())
         told = [asyncio.create_task(event.wait()) for event in (self._stop, self._drain)]
         await asyncio.wait([ended, *told], return_when=asyncio.FIRST_COMPLETED)
@@ -99,6 +99,8 @@ class Supervisor:
             task.cancel()
         if ended.done():
             say("error", "nginx ended by itself", code=ended.result())
+            with suppress(ProcessLookupError):  # a worker may outlive the one that has started it
+                os.killpg(nginx.pid, signal.SIGKILL)
             return ended.result() or 1
         nginx.send_signal(signal.SIGQUIT)
         await ended

@@ -237,4 +237,5 @@ async def test_a_gate_whose_nginx_dies_ends_with_an_error(gate: RunningGate, tmp
     gate_pid = int((tmp_path / "run" / "nginx.pid").read_text())
     os.kill(gate_pid, signal.SIGKILL)
     assert await gate.process.wait() != 0
+    await _refused(gate.port)
     assert "nginx ended by itself" in gate.said()
