@@ -1,8 +1,9 @@
-"""Runs the test layers one after another and prints one summary; leaves nothing running behind.
+"""Runs the test layers and prints one summary; leaves nothing running behind.
 
-A layer is a pytest process of its own, so that a crash of one cannot hide the others. The closing line
-counts every test of every layer. Tests that fail are run once more, alone: what passes then is counted and
-listed as unsteady, which is a defect to be found, though not a reason to doubt the product.
+A layer is a pytest process of its own, so that a crash of one cannot hide the others. Layers that need the
+machine's one node run one after another, and often wait for it; the other layers run beside them, one after
+another too. Tests that fail are run once more at the end, alone: what passes then is counted and listed as
+unsteady, which is a defect to be found, though not a reason to doubt the product.
 """
 
 from __future__ import annotations
@@ -11,30 +12,43 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import xml.etree.ElementTree as ET
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import IO
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from devcluster import cluster
+from devcluster.progress import Progress
+from devcluster.settings import default_directory, load
 
 ROOT = Path(__file__).resolve().parent.parent
+KEEP = "AI_MODULES_KEEP"
 
 
 @dataclass(frozen=True)
 class Layer:
-    """What pytest gets: paths, and how many processes share the files of a layer."""
+    """What pytest gets: which tests, and how many processes share their files."""
 
-    paths: tuple[str, ...]
+    tests: tuple[str, ...]
     processes: int = 1
+    needs_node: bool = False
+    #: They start and remove nodes of their own, while there is no other one.
+    own_nodes: bool = False
 
 
-#: Tests that look at the machine itself, or share its one cluster, run alone.
 LAYERS = {
     "unit": Layer(("tests/unit",), 2),
     "contract": Layer(("tests/contract",), 2),
-    "component": Layer(("tests/component", "--ignore=tests/component/devcluster"), 3),
+    "component": Layer(("tests/component", "--ignore=tests/component/devcluster"), 2),
     "charts": Layer(("tests/charts",), 2),
-    "machine": Layer(("tests/component/devcluster",)),
-    "e2e": Layer(("tests/e2e",)),
+    "machine": Layer(("tests/component/devcluster",), needs_node=True, own_nodes=True),
+    "e2e": Layer(("tests/e2e", "-m", "not disruptive"), 3, needs_node=True),
+    "disruptive": Layer(("tests/e2e", "-m", "disruptive"), needs_node=True),
 }
 
 
@@ -56,6 +70,90 @@ class Outcome:
         return self.status == 0 and self.passed > 0
 
 
+class Node:
+    """The cluster that layers share: it is taken down at the end when it was not there before."""
+
+    def __init__(self) -> None:
+        self._keep = KEEP in os.environ or load(default_directory()) is not None
+        os.environ[KEEP] = "1"
+
+    def down(self) -> None:
+        """Take the cluster down if that is ours to do."""
+        if not self._keep and load(default_directory()) is not None:
+            cluster.down(default_directory(), Progress())
+
+
+class Run:
+    """One run of some layers; its reports and what pytest remembers lie in a folder of its own."""
+
+    def __init__(self, folder: Path, lanes: list[list[str]], node: Node) -> None:
+        self._folder = folder
+        self._node = node
+        self._lanes = lanes
+        self._interrupted = threading.Event()
+
+    def outcomes(self) -> list[Outcome]:
+        """Run the lanes beside each other, then what failed in any of them."""
+        with ThreadPoolExecutor(len(self._lanes)) as pool:
+            running = [pool.submit(self._lane, lane) for lane in self._lanes]
+            try:
+                done = [outcome for lane in running for outcome in lane.result()]
+            finally:
+                self._interrupted.set()
+        return [self._again(outcome) if outcome.failed else outcome for outcome in done]
+
+    def _lane(self, layers: list[str]) -> list[Outcome]:
+        return [self._layer(name) for name in layers if not self._interrupted.is_set()]
+
+    def _layer(self, name: str) -> Outcome:
+        layer, report, started = LAYERS[name], self._folder / f"{name}.xml", time.monotonic()
+        how = ["-v" if layer.needs_node else "-q"]
+        if layer.processes > 1:
+            how += ["-n", str(layer.processes), "--dist", "loadfile"]
+        status = self._pytest(name, *how, report=report)
+        passed, failed, skipped = _counts(report)
+        return Outcome(name, passed, failed, skipped, time.monotonic() - started, status)
+
+    def _again(self, first: Outcome) -> Outcome:
+        print(f"\n--- {first.layer}: what failed, once more and alone", flush=True)
+        if LAYERS[first.layer].own_nodes:
+            self._node.down()
+        report, started = self._folder / f"{first.layer}.again.xml", time.monotonic()
+        only = ("-q", "--last-failed", "--last-failed-no-failures=none")
+        status = self._pytest(first.layer, *only, report=report)
+        unsteady, _, _ = _counts(report)
+        return replace(
+            first,
+            passed=first.passed + unsteady,
+            failed=max(0, first.failed - unsteady),
+            seconds=first.seconds + time.monotonic() - started,
+            status=status,
+            unsteady=unsteady,
+        )
+
+    def _pytest(self, name: str, *arguments: str, report: Path) -> int:
+        """Run pytest; each of its lines says whose it is where several speak at once."""
+        memory = f"cache_dir={self._folder / name}"
+        words = [*LAYERS[name].tests, *arguments, "-o", memory, f"--junitxml={report}"]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "pytest", *words],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
+        assert process.stdout is not None
+        self._relay(process.stdout, f"{name:<10}| " if len(self._lanes) > 1 else "")
+        return process.wait()
+
+    @staticmethod
+    def _relay(lines: IO[str], prefix: str) -> None:
+        for line in lines:
+            sys.stdout.write(prefix + line)
+            sys.stdout.flush()
+
+
 def main() -> int:
     """Run the layers named on the command line, or all; return 1 when one is not good."""
     wanted = sys.argv[1:] or list(LAYERS)
@@ -63,34 +161,15 @@ def main() -> int:
     if unknown:
         print(f"run_tests: unknown layer {unknown[0]!r}; there are: {', '.join(LAYERS)}", file=sys.stderr)
         return 2
-    outcomes = []
-    with tempfile.TemporaryDirectory(prefix="ai-modules-tests-") as reports:
-        for layer in wanted:
-            print(f"\n=== {layer} " + "=" * (70 - len(layer)), flush=True)
-            outcomes.append(_run(layer, Path(reports) / f"{layer}.xml"))
-    _summary(outcomes)
+    lanes = [[name for name in wanted if LAYERS[name].needs_node is needed] for needed in (False, True)]
+    node, started = Node(), time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="ai-modules-tests-") as folder:
+        try:
+            outcomes = Run(Path(folder), [lane for lane in lanes if lane], node).outcomes()
+        finally:
+            node.down()
+        _summary(outcomes, time.monotonic() - started)
     return 0 if all(one.good for one in outcomes) else 1
-
-
-def _run(layer: str, report: Path) -> Outcome:
-    started = time.monotonic()
-    chosen = LAYERS[layer]
-    shared = ("-n", str(chosen.processes), "--dist", "loadfile") if chosen.processes > 1 else ()
-    status = _pytest(*chosen.paths, *shared, report=report)
-    passed, failed, skipped = _counts(report)
-    unsteady = 0
-    if failed:
-        print(f"--- {layer}: what failed, once more and alone", flush=True)
-        again = report.with_suffix(".again.xml")
-        status = _pytest(*chosen.paths, "--last-failed", "--last-failed-no-failures=none", report=again)
-        unsteady, failed, _ = _counts(again)
-    seconds = time.monotonic() - started
-    return Outcome(layer, passed + unsteady, failed, skipped, seconds, status, unsteady)
-
-
-def _pytest(*arguments: str, report: Path) -> int:
-    command = [sys.executable, "-m", "pytest", "-q", *arguments, f"--junitxml={report}"]
-    return subprocess.run(command, cwd=ROOT, env=os.environ, check=False).returncode
 
 
 def _counts(report: Path) -> tuple[int, int, int]:
@@ -106,7 +185,7 @@ def _counts(report: Path) -> tuple[int, int, int]:
     return total - failed - skipped, failed, skipped
 
 
-def _summary(outcomes: list[Outcome]) -> None:
+def _summary(outcomes: list[Outcome], seconds: float) -> None:
     print(f"\n{'layer':<12}{'passed':>8}{'failed':>8}{'skipped':>9}{'unsteady':>10}{'time':>9}")
     for one in outcomes:
         mark = "" if one.good else "   <- look above"
@@ -116,6 +195,7 @@ def _summary(outcomes: list[Outcome]) -> None:
     # A layer that died without a failed test still counts as one failure.
     failed = sum(one.failed or int(not one.good) for one in outcomes)
     skipped = sum(one.skipped for one in outcomes)
+    print(f"{'in all':<47}{seconds:>7.0f} s")
     print(f"\n{passed} passed, {failed} failed, {skipped} skipped")
 
 

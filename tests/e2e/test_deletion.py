@@ -28,6 +28,7 @@ def test_deleted_while_it_waits_for_its_upload(platform: Platform, tenant: str) 
     _delete(platform, tenant)
 
 
+@pytest.mark.disruptive
 def test_deleted_while_it_is_uploaded(platform: Platform, tenant: str, tmp_path: Path) -> None:
     order(platform, tenant, NAME)
     url, token, authority = address(platform, tenant, NAME, tmp_path)
@@ -55,6 +56,7 @@ def test_deleted_while_it_is_uploaded(platform: Platform, tenant: str, tmp_path:
     assert late.stdout == "410"
 
 
+@pytest.mark.disruptive
 def test_deleted_while_it_is_published(platform: Platform, tenant: str, tmp_path: Path) -> None:
     order(platform, tenant, NAME)
     counters, file = Counters(platform), tmp_path / "bundle.tar"

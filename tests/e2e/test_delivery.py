@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ import pytest
 
 from images import busyboximage
 from tests.kit.models import gguf_bytes
-from tools.installation import NAMESPACE
+from tools.installation import NAMESPACE, CommandFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,9 +104,9 @@ class User:
     def _logs(self, name: str) -> str:
         pods = self.items("pods", "-l", f"app={name}")
         ready = [pod for pod in pods if pod["status"]["phase"] == "Running"]
-        if not ready:
-            return ""
-        return self.kubectl("-n", self.namespace, "logs", ready[-1]["metadata"]["name"])
+        with suppress(CommandFailed):  # the Pod may have been replaced meanwhile
+            return self.kubectl("-n", self.namespace, "logs", ready[-1]["metadata"]["name"]) if ready else ""
+        return ""
 
     def items(self, *arguments: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self._platform.target.get("-n", self.namespace, *arguments)["items"]
@@ -203,6 +204,7 @@ def test_a_namespace_takes_everything_along(user: User, platform: Platform) -> N
     assert platform.target.get("-n", NAMESPACE, "jobs", "-l", "app=ai-models-copy")["items"] == []
 
 
+@pytest.mark.disruptive
 @pytest.mark.parametrize("victim", ["aimodels.delivery.copy", "aimodels.processes.controller"])
 def test_a_kill_in_the_middle_of_a_delivery_is_made_up_for(user: User, victim: str) -> None:
     digest = user.upload("gemma", gguf_bytes(size=200 * MIB))
@@ -216,6 +218,7 @@ def test_a_kill_in_the_middle_of_a_delivery_is_made_up_for(user: User, victim: s
     user.until(lambda: not copies(user), "nothing of the copy is left")
 
 
+@pytest.mark.disruptive
 def test_a_killed_webhook_costs_no_workload_its_models(user: User) -> None:
     digest = user.upload("gemma", gguf_bytes(size=MIB))
     for pid in processes("aimodels.processes.api"):

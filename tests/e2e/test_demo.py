@@ -14,11 +14,9 @@ from tools import installation
 from tools.demo import scenario
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.kit.cluster import Platform
 
-pytestmark = [pytest.mark.root, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.root, pytest.mark.disruptive, pytest.mark.timeout(900)]
 
 ROOT = Path(__file__).resolve().parents[2]
 OURS = {scenario.NAMESPACE, installation.NAMESPACE}
@@ -34,15 +32,8 @@ def test_a_real_model_answers(platform: Platform, run: str) -> None:
     assert re.search(r"^  in all +\d", told, re.MULTILINE)
 
 
-@pytest.fixture
-def reinstalled(platform: Platform) -> Iterator[None]:
-    """The module comes back for the tests that follow."""
-    yield
-    installation.install_chart(platform.target, platform.image)
-
-
-@pytest.mark.usefixtures("reinstalled")
 def test_what_the_demo_has_made_goes_with_it(platform: Platform) -> None:
+    platform.values = None
     _demo(platform, "down")
     namespaces = {item["metadata"]["name"] for item in platform.target.get("namespaces")["items"]}
     assert not namespaces & OURS

@@ -15,7 +15,6 @@ from objectstore.s3 import S3Store
 from tests.kit import seaweedfs
 from tests.kit.journey import aictl_upload, order, phase, reader, until
 from tests.kit.models import gguf_bytes
-from tools import installation
 from tools.installation import NAMESPACE
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from tests.kit.cluster import Platform
     from tests.kit.seaweedfs import Seaweed
 
-pytestmark = [pytest.mark.root, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.root, pytest.mark.disruptive, pytest.mark.installs, pytest.mark.timeout(400)]
 
 MIB = 1 << 20
 BUCKET, CREDENTIALS = "ai-models", "ai-models-artifacts"
@@ -33,7 +32,7 @@ BUCKET, CREDENTIALS = "ai-models", "ai-models-artifacts"
 
 @pytest.fixture
 async def bucket(platform: Platform, tmp_path: Path) -> AsyncIterator[Seaweed]:
-    """Give the module a bucket behind a private authority; afterwards it has the embedded store again."""
+    """Give the module a bucket behind a private authority."""
     target = platform.target
     if target.directory is None:
         pytest.skip("the store runs on this machine, which the Pods of another cluster may not reach")
@@ -42,14 +41,11 @@ async def bucket(platform: Platform, tmp_path: Path) -> AsyncIterator[Seaweed]:
             await made_by_its_owner.put("first", b"")
             await made_by_its_owner.delete("first")
         values = {"bucket": BUCKET, "endpoint": store.endpoint, "credentialsSecretName": CREDENTIALS}
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+        target.kubectl("apply", "-f", "-", stdin=json.dumps(namespace))
         _keys(platform, store, seaweedfs.SECRET)
-        try:
-            chosen = [f"artifacts.{name}={value}" for name, value in values.items()]
-            installation.install_chart(target, platform.image, chosen)
-            yield store
-        finally:
-            installation.install_chart(target, platform.image)
-            target.kubectl("-n", NAMESPACE, "delete", "secret", CREDENTIALS)
+        platform.ensure(*(f"artifacts.{name}={value}" for name, value in values.items()))
+        yield store
 
 
 async def test_a_model_in_a_bucket_and_a_bucket_that_refuses(

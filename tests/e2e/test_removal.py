@@ -16,8 +16,6 @@ from tools import installation
 from tools.installation import NAMESPACE, RELEASE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.kit.cluster import Platform
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(600)]
@@ -25,16 +23,8 @@ pytestmark = [pytest.mark.root, pytest.mark.timeout(600)]
 MIB = 1 << 20
 
 
-@pytest.fixture
-def reinstalled(platform: Platform) -> Iterator[None]:
-    """Leave the module installed for the tests that follow, however this one ends."""
-    yield
-    installation.install_chart(platform.target, platform.image)
-
-
-def test_removed_and_installed_again(
-    platform: Platform, tenant: str, tmp_path: Path, reinstalled: None
-) -> None:
+@pytest.mark.disruptive
+def test_removed_and_installed_again(platform: Platform, tenant: str, tmp_path: Path) -> None:
     target, file, other = platform.target, tmp_path / "kept.gguf", f"{tenant}-other"
     target.kubectl("create", "namespace", other)
     file.write_bytes(gguf_bytes(size=MIB))
@@ -46,6 +36,7 @@ def test_removed_and_installed_again(
     target.kubectl("apply", "-f", "-", stdin=json.dumps(reader(tenant, "kept")))
     target.kubectl("-n", tenant, "rollout", "status", "deployment/reader", "--timeout=120s")
 
+    platform.values = None
     told = target.helm("uninstall", RELEASE, "--namespace", NAMESPACE, "--wait", "--timeout", "180s")
 
     told += target.kubectl("-n", NAMESPACE, "logs", "job/ai-models-uninstall")
@@ -57,7 +48,7 @@ def test_removed_and_installed_again(
     target.kubectl("delete", "namespace", other, "--timeout=60s")
     assert gone(platform, "namespace", other)
 
-    installation.install_chart(target, platform.image)
+    platform.ensure()
 
     until(lambda: _finalizers(platform, tenant), 60, "the finalizer is back")
     assert phase(platform, tenant, "kept", "Ready")["status"]["artifact"] == kept["status"]["artifact"]

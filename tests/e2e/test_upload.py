@@ -10,7 +10,7 @@ import re
 import subprocess
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -75,11 +75,15 @@ def test_the_guides_lines_run_as_printed(
     until(
         lambda: gone(platform, "-n", tenant, "secret/ai-model-upload-uploaded-model"), 30, "the Secret gone"
     )
-    status = platform.target.get("-n", tenant, "model", "uploaded-model")["status"]
+
+    def told() -> dict[str, Any] | None:
+        found: dict[str, Any] = platform.target.get("-n", tenant, "model", "uploaded-model")["status"]
+        return found if "upload" not in found else None
+
+    status = until(told, 30, "the status names no upload any more")
     assert status["resolved"]["format"] == model_format
     assert re.fullmatch(r"sha256:[0-9a-f]{64}", status["artifact"]["digest"])
     assert status["artifact"]["sizeBytes"] > MIB
-    assert "upload" not in status
 
 
 def test_the_guides_lines_are_the_guides(pytestconfig: pytest.Config) -> None:

@@ -3,14 +3,16 @@
 `platform` is a cluster of devcluster with ai-models installed from the checkout; `inference` has ai-inference
 too. When AI_MODULES_KUBECONFIG names a cluster, that one is used and left as it is. Otherwise the one of this
 machine is brought up; it is taken down after the session only when the session has started it.
-AI_MODULES_KEEP=1 keeps it in any case.
+AI_MODULES_KEEP=1 keeps it in any case; it must be set where several processes share the tests.
 """
 
 from __future__ import annotations
 
+import fcntl
+import json
 import os
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,10 +27,10 @@ from tools.demo import trouble
 from tools.installation import INFERENCE_NAMESPACE, NAMESPACE, CommandFailed, Target
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
-@dataclass(frozen=True)
+@dataclass
 class Platform:
     """A cluster in which the module runs."""
 
@@ -36,6 +38,14 @@ class Platform:
     #: References of the images on the nodes.
     image: str
     llama_image: str
+    #: The values with which a test has left the module installed; None when it has removed it.
+    values: tuple[str, ...] | None = field(default=(), init=False)
+
+    def ensure(self, *values: str) -> None:
+        """Have the module installed with these values of its chart."""
+        if self.values != values:
+            installation.install_chart(self.target, self.image, values)
+            self.values = values
 
     def explain(self, *namespaces: str) -> str:
         """Say what does not work in the namespace of ai-models and in others."""
@@ -55,28 +65,37 @@ def devcluster() -> Iterator[Target]:
 
 
 @pytest.fixture(scope="session")
-def platform(devcluster: Target) -> Platform:
+def platform(devcluster: Target, tmp_path_factory: pytest.TempPathFactory) -> Platform:
     """Return the cluster with images loaded and the module installed."""
-    progress = Progress()
-    image = installation.provide_image(devcluster, "ai-models", progress)
-    llama_image = installation.provide_image(devcluster, "llama", progress)
-    made = Platform(devcluster, image, llama_image)
-    try:
+
+    def make() -> list[str]:
+        progress = Progress()
+        image, llama = (
+            installation.provide_image(devcluster, name, progress) for name in ("ai-models", "llama")
+        )
         with progress.step("module installed"):
             installation.install_chart(devcluster, image)
+        return [image, llama]
+
+    try:
+        return Platform(devcluster, *_once(tmp_path_factory, "platform", make))
     except CommandFailed as error:
-        pytest.fail(f"{error}\n\n{made.explain()}", pytrace=False)
-    return made
+        pytest.fail(f"{error}\n\n{trouble.explain(devcluster, (NAMESPACE,))}", pytrace=False)
 
 
 @pytest.fixture(scope="session")
-def inference(platform: Platform) -> Platform:
+def inference(platform: Platform, tmp_path_factory: pytest.TempPathFactory) -> Platform:
     """Return the platform with ai-inference installed too."""
-    progress = Progress()
-    gate = installation.provide_image(platform.target, "gate", progress)
-    try:
+
+    def make() -> list[str]:
+        progress = Progress()
+        gate = installation.provide_image(platform.target, "gate", progress)
         with progress.step("ai-inference installed"):
             installation.install_inference(platform.target, platform.image, gate, platform.llama_image)
+        return []
+
+    try:
+        _once(tmp_path_factory, "inference", make)
     except CommandFailed as error:
         pytest.fail(f"{error}\n\n{platform.explain(INFERENCE_NAMESPACE)}", pytrace=False)
     return platform
@@ -97,3 +116,16 @@ def _cluster_of_this_machine(progress: Progress) -> Iterator[Target]:
     finally:
         if not was_there and os.environ.get("AI_MODULES_KEEP") != "1":
             cluster.down(default_directory(), progress)
+
+
+def _once(factory: pytest.TempPathFactory, name: str, make: Callable[[], list[str]]) -> list[str]:
+    """Make something once for all processes that share a session's tests; return what that has returned."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return make()
+    made = factory.getbasetemp().parent / f"{name}.json"
+    with made.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists():
+            made.write_text(json.dumps(make()))
+    found: list[str] = json.loads(made.read_text())
+    return found
