@@ -10,6 +10,8 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from kubekit.moments import whole
+
 Status = Literal["True", "False", "Unknown"]
 
 _TYPE: dict[str, Any] = {"maxLength": 316, "pattern": "^[A-Za-z]([-A-Za-z0-9_./]*[A-Za-z0-9])?$"}
@@ -61,7 +63,7 @@ def set_condition(
     """
     present = tuple(conditions)
     old = find(present, type)
-    since = old.last_transition_time if old and old.status == status else now.replace(microsecond=0)
+    since = old.last_transition_time if old and old.status == status else whole(now)
     new = Condition(
         type=type,
         status=status,

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
 from kubekit.errors import KubeError
+from kubekit.moments import whole
 from kubekit.wire import Undecodable
 from opskit.logging import logger
 
@@ -42,7 +43,7 @@ class Recorder:
         about_kind = about.kind if isinstance(about, Undecodable) else about.KIND
         # Events of cluster-wide objects live in the namespace "default", where kubectl looks for them.
         namespace = metadata.namespace or "default"
-        now = datetime.now(UTC).replace(microsecond=0).isoformat().replace("+00:00", "Z")
+        now = whole(datetime.now(UTC)).isoformat().replace("+00:00", "Z")
         manifest = {
             "apiVersion": "v1",
             "kind": "Event",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from kubekit.moments import whole
 from opskit.retry import Backoff
 
 if TYPE_CHECKING:
@@ -27,18 +28,28 @@ GIVE_UP = timedelta(hours=24)
 _BACKOFF = Backoff(first=2.0, most=300.0, jitter=0.0)
 
 
-def begun(publication: PublicationStatus, now: datetime, image: str, *, anew: bool) -> PublicationStatus:
-    """Return the publication with its attempt begun; ``anew`` when a person asked for it.
+def begun(publication: PublicationStatus, now: datetime, image: str) -> PublicationStatus:
+    """Return the publication with its attempt begun.
 
     Nobody comes further while waiting for a place, so that time does not count.
     """
     waited = now - publication.retry_at if publication.retry_at else timedelta()
-    since = now if anew or publication.since is None else min(now, publication.since + waited)
-    return msgspec.structs.replace(publication, image=image or None, retry_at=None, since=_whole(since))
+    since = now if publication.since is None else min(now, publication.since + waited)
+    return msgspec.structs.replace(publication, image=image or None, retry_at=None, since=whole(since))
 
 
-def following(publication: PublicationStatus, now: datetime) -> PublicationStatus:
+def wished(publication: PublicationStatus, now: datetime) -> PublicationStatus:
+    """Return the publication as it goes on when a person asks for it: without a pause, counted anew."""
+    retry_at = publication.retry_at and min(publication.retry_at, whole(now))
+    return msgspec.structs.replace(publication, retry_at=retry_at, since=whole(now))
+
+
+def following(publication: PublicationStatus, now: datetime, *, at_once: bool = False) -> PublicationStatus:
     """Return the publication with the next attempt to come, after a pause that grows."""
+    if at_once:
+        return msgspec.structs.replace(
+            publication, attempt=publication.attempt + 1, image=None, retry_at=whole(now)
+        )
     pause = timedelta(seconds=_BACKOFF.delay(publication.attempt))
     return msgspec.structs.replace(
         publication, attempt=publication.attempt + 1, image=None, retry_at=now + pause
@@ -49,7 +60,7 @@ def counted(publication: PublicationStatus, begun: datetime) -> PublicationStatu
     """Return the publication with a time to count from, also where none was written yet."""
     if publication.since is not None:
         return publication
-    return msgspec.structs.replace(publication, since=_whole(begun))
+    return msgspec.structs.replace(publication, since=whole(begun))
 
 
 def furthest(publication: PublicationStatus, moved: Bytes | None) -> PublicationStatus:
@@ -66,7 +77,3 @@ def furthest(publication: PublicationStatus, moved: Bytes | None) -> Publication
 def is_hopeless(publication: PublicationStatus, now: datetime) -> bool:
     """Tell whether the publication came no further for too long."""
     return publication.since is not None and now - publication.since >= GIVE_UP
-
-
-def _whole(moment: datetime) -> datetime:
-    return moment.replace(microsecond=0)

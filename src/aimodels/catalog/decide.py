@@ -7,12 +7,11 @@ What belongs here: the stages and the ways between them. What does not: what hap
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from aimodels.api.model import FINALIZER, FORCE_DELETE_ANNOTATION, RETRY_ANNOTATION, PublicationStatus
+from aimodels.api.model import FINALIZER, FORCE_DELETE_ANNOTATION, PublicationStatus
 from aimodels.api.reasons import ConditionType, ModelEvent, Phase
 from aimodels.api.reasons import ModelReason as Reason
 from aimodels.catalog import publications, reasons, statuses, uploads
@@ -29,8 +28,10 @@ from aimodels.catalog.state import (
     RemoveTag,
     RevokeTransfers,
     WithdrawUpload,
+    is_wished,
 )
 from kubekit.conditions import find
+from kubekit.moments import whole
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -99,7 +100,7 @@ def _restart(o: Observation, now: datetime, why: str) -> Plan:
     old = o.model.status
     status = statuses.pending(o.model, now, why)
     if old is not None and old.publication is not None:
-        following = PublicationStatus(attempt=old.publication.attempt + 1, retry_at=_seconds(now))
+        following = PublicationStatus(attempt=old.publication.attempt + 1, retry_at=whole(now))
         status = msgspec.structs.replace(status, publication=following)
     made = FINALIZER in o.model.metadata.finalizers
     return Plan(actions=_UNDO if made else (), status=status)
@@ -145,8 +146,7 @@ def _after_failure(o: Observation, now: datetime) -> Plan:
     old = o.model.status
     if old is None:
         return NOTHING
-    wish = o.model.metadata.annotations.get(RETRY_ANNOTATION)
-    if wish is not None and wish != old.observed_retry:
+    if is_wished(o.model):
         ready = find(old.conditions, ConditionType.READY)
         good = ready is not None and ready.reason in reasons.BYTES_STAY
         return _again(o, now, old, "The model starts again, as was asked for.", keep=good)
@@ -165,7 +165,7 @@ def _again(o: Observation, now: datetime, old: ModelStatus, why: str, *, keep: b
         return Plan(again=_WHILE_UNAVAILABLE)
     attempt = old.publication.attempt if old.publication else 0
     if keep and UPLOAD_TAG in (o.tags or {}):
-        again = PublicationStatus(attempt=attempt + 1, retry_at=_seconds(now))
+        again = PublicationStatus(attempt=attempt + 1, retry_at=whole(now))
         return Plan(
             actions=(RemoveTag(PUBLISHED_TAG),),
             status=publications.begun_again(o, now, again),
@@ -195,8 +195,3 @@ def _removal(o: Observation) -> str:
     if told is not None and told.reason == Reason.DELETING:
         return told.message
     return "What belongs to the model is being removed."
-
-
-def _seconds(now: datetime) -> datetime:
-    """Return the moment as the API keeps it; rounded down, so that it is not in the future."""
-    return now - timedelta(microseconds=now.microsecond)

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from aimodels.api.model import RETRY_ANNOTATION
 from aimodels.api.reasons import Phase
 from aimodels.catalog import names
 from aimodels.catalog.publications import refused_by_another_version
-from aimodels.catalog.reasons import last_words, refusal, verdict
+from aimodels.catalog.reasons import cause, refusal
 from aimodels.catalog.registry import is_outage
 from aimodels.catalog.state import (
     Cause,
@@ -20,11 +19,11 @@ from aimodels.catalog.state import (
     Published,
     Queue,
     UploadObjects,
+    is_wished,
 )
 from aimodels.catalog.transfers import tags_of
 from aimodels.catalog.verify import UploadGone, read_back, received_file
 from aimodels.jobs.observed import JobPhase, ended, phase_of, pods_of, why_held
-from aimodels.jobs.worker import Exit
 from kubekit.resources import Secret
 from modelio.registry import NotFound, RegistryUnavailable
 
@@ -79,6 +78,7 @@ class Observer:
         self._jobs = jobs
         self._consumers = consumers
         self._handout = handout
+        self._settings = settings
         self._namespace, self._image = settings.namespace, settings.image
         self._evaluation = evaluation
 
@@ -194,7 +194,7 @@ class Observer:
             phase,
             since=job.metadata.creation_timestamp,
             running=running,
-            held=None if running else await why_held(self._client, job),
+            held=None if running else await why_held(self._client, job, self._settings),
         )
 
     def _all(self) -> list[AnyModel]:
@@ -213,19 +213,18 @@ def _is_settled(model: AnyModel, image: str) -> bool:
         return False
     if status.phase == Phase.READY:
         return True
-    wish = model.metadata.annotations.get(RETRY_ANNOTATION)
     if status.observed_generation != model.metadata.generation:
         return True
-    wished = wish is not None and wish != status.observed_retry
-    return status.phase == Phase.FAILED and not (wished or refused_by_another_version(status, image))
+    return status.phase == Phase.FAILED and not (
+        is_wished(model) or refused_by_another_version(status, image)
+    )
 
 
 def _ended(pods: list[Pod]) -> PublicationJob:
     """Return the end of a Job with what its worker left; one that vanished left nothing."""
     ends = ended(pods)
-    permanent = (verdict(message) for code, message in ends if code == Exit.PERMANENT)
     return PublicationJob(
         JobPhase.FAILED,
-        verdict=next(filter(None, permanent), None),
-        words=next(filter(None, (last_words(message) for _, message in ends)), ""),
+        verdict=next(filter(None, (cause(one) for one in ends)), None),
+        words=next((one.message for one in ends if one.message), ""),
     )

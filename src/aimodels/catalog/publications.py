@@ -26,6 +26,8 @@ from aimodels.catalog.state import (
     RevokeTransfers,
     StartPublication,
     StepBack,
+    is_wished,
+    wish_of,
 )
 from aimodels.jobs.observed import JobPhase
 from kubekit.conditions import find
@@ -33,6 +35,7 @@ from kubekit.conditions import find
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from aimodels.api.model import AnyModel
     from aimodels.catalog.state import Bytes, Observation
     from aimodels.jobs.observed import Held
 
@@ -52,14 +55,15 @@ def decide(o: Observation, now: datetime) -> Plan:
         note = Note(ModelEvent.RAW_STAGED, "The upload is complete; it is published next.")
         return Plan(status=_queued(o, now, old.publication), notes=(note,))
     publication = old.publication
-    wished = o.model.metadata.annotations.get(RETRY_ANNOTATION) != old.observed_retry
-    if o.obstacle is not None and o.obstacle.until > now and not wished:
+    if publication is not None and is_wished(o.model):
+        publication = attempts.wished(publication, now)
+    if o.obstacle is not None and o.obstacle.stands(o.model, now):
         return _hindered(o, now, o.obstacle, publication)
     if publication is None or publication.retry_at is not None:
         left = (publication.retry_at - now).total_seconds() if publication and publication.retry_at else 0.0
-        if publication is not None and left > 0 and not wished:
+        if publication is not None and left > 0:
             return Plan(status=_backing_off(o, now, publication), again=left)
-        return _start(o, now, publication or PublicationStatus(attempt=1), wished=wished)
+        return _start(o, now, publication)
     return _follow(o, now, publication)
 
 
@@ -95,20 +99,20 @@ def begun_again(o: Observation, now: datetime, publication: PublicationStatus) -
     return _queued(o, now, publication)
 
 
-def refused(message: str, now: datetime) -> Obstacle:
+def refused(model: AnyModel, message: str, now: datetime) -> Obstacle:
     """Return what stands in the way when the cluster does not let the Job be made."""
     text = (
         f"The cluster refuses the publication's Job: {message} Raise the quota or correct the policy of the "
         "module's namespace; it is tried again every minute."
     )
-    return Obstacle(text, now + _ASK_AGAIN)
+    return Obstacle(text, now + _ASK_AGAIN, wish_of(model))
 
 
-def _start(o: Observation, now: datetime, publication: PublicationStatus, *, wished: bool) -> Plan:
+def _start(o: Observation, now: datetime, publication: PublicationStatus | None) -> Plan:
     if not o.queue.may_start:
-        old = o.model.status.publication if o.model.status else None
-        return Plan(status=_queued(o, now, old), again=_LOOK)
-    begun = attempts.begun(publication, now, o.image, anew=wished)
+        return Plan(status=_queued(o, now, publication), again=_LOOK)
+    publication = publication or PublicationStatus(attempt=1)
+    begun = attempts.begun(publication, now, o.image)
     return Plan(
         actions=(StartPublication(publication.attempt),),
         status=_publishing(o, now, _RUNNING, begun),
@@ -140,8 +144,8 @@ def _follow(o: Observation, now: datetime, publication: PublicationStatus) -> Pl
     furthest = attempts.furthest(publication, moved)
     if job.phase is not JobPhase.ACTIVE:
         return _next_attempt(o, now, furthest)
-    if job.held is not None and job.held.lasts_too_long(now) and o.queue.crowded:
-        return _step_back(o, now, furthest, job.held)
+    if job.held is not None and (why := _why_replaced(o, now, job.held)):
+        return _step_back(o, now, furthest, f"{_does_not_run(job.held)} {why}")
     since = progress.latest(moved.last_progress if moved else None, job.since) or now
     quiet, deadline = now - since, progress.stall_deadline(moved.total if moved else None)
     if quiet >= deadline and attempts.is_hopeless(furthest, now):
@@ -167,11 +171,21 @@ def _does_not_run(held: Held) -> str:
     return f"The publication's Pod does not run: {held.message}"
 
 
-def _step_back(o: Observation, now: datetime, publication: PublicationStatus, held: Held) -> Plan:
+def _why_replaced(o: Observation, now: datetime, held: Held) -> str:
+    """Return why a Pod that does not run is not waited for any longer; empty while it is."""
+    if is_wished(o.model):
+        return "It is tried again, as was asked for."
+    if not held.lasts_too_long(now):
+        return ""
+    if held.outdated:
+        return "The module's settings are others now; it is tried again with these."
+    return "Others have its place meanwhile; it is tried again by itself." if o.queue.crowded else ""
+
+
+def _step_back(o: Observation, now: datetime, publication: PublicationStatus, text: str) -> Plan:
     """Let somebody else have the place, and come back behind those who wait now."""
-    following = attempts.following(publication, now)
-    text = f"{_does_not_run(held)} Others have its place meanwhile; it is tried again by itself."
-    obstacle = Obstacle(text, following.retry_at or now)
+    following = attempts.following(publication, now, at_once=is_wished(o.model) or not o.queue.crowded)
+    obstacle = Obstacle(text, following.retry_at or now, wish_of(o.model))
     plan = _hindered(o, now, obstacle, following)
     return replace(plan, actions=(*plan.actions, StepBack(publication.attempt, obstacle)))
 
@@ -181,7 +195,7 @@ def _next_attempt(o: Observation, now: datetime, publication: PublicationStatus)
     words = o.job.words
     if attempts.is_hopeless(publication, now):
         return _given_up(o, now, f"Attempt {publication.attempt} ended early, as others before. {words}")
-    following = attempts.following(publication, now)
+    following = attempts.following(publication, now, at_once=is_wished(o.model))
     return Plan(
         actions=(RevokeTransfer(_transfer(o, publication)),),
         status=_backing_off(o, now, following, words),

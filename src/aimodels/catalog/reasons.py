@@ -8,18 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-import msgspec
-
 from aimodels.api.model import RETRY_ANNOTATION
 from aimodels.api.reasons import ModelReason, SourceType
 from aimodels.catalog.state import Cause
 
 if TYPE_CHECKING:
     from aimodels.api.model import ModelSource
-
-#: what the kubelet keeps of a termination message
-_MESSAGE_LIMIT = 4096
-_SHOWN = 1024
+    from aimodels.jobs.observed import Verdict
 
 RETRY_HINT = f"Correct it, then set the annotation {RETRY_ANNOTATION} to a new value (aictl retry)."
 
@@ -33,11 +28,6 @@ _HOSTS = {
     "ollama.com": SourceType.OLLAMA,
     "www.ollama.com": SourceType.OLLAMA,
 }
-
-
-class _Verdict(msgspec.Struct, frozen=True):
-    reason: str = ""
-    message: str = ""
 
 
 def source_type(source: ModelSource) -> SourceType | None:
@@ -71,29 +61,15 @@ def refusal(source: ModelSource) -> Cause | None:
     )
 
 
-def verdict(message: str) -> Cause | None:
-    """Return the permanent reason in a worker's termination message, or None when there is none.
+def cause(verdict: Verdict) -> Cause | None:
+    """Return the permanent reason that a worker left, or None when there is none.
 
-    Only the exit code says that an end is permanent; a reason that is not in the vocabulary is shown as
-    PublicationFailed with its text.
+    One that is not in the vocabulary is shown as PublicationFailed with its text.
     """
-    said = _said(message)
-    if not said.reason:
+    if not verdict.reason:
         return None
     try:
-        reason = ModelReason(said.reason)
+        reason = ModelReason(verdict.reason)
     except ValueError:
         reason = ModelReason.PUBLICATION_FAILED
-    return Cause(reason, said.message[:_SHOWN] or said.reason)
-
-
-def last_words(message: str) -> str:
-    """Return what a worker said as it ended; empty when it could not."""
-    return _said(message).message[:_SHOWN]
-
-
-def _said(message: str) -> _Verdict:
-    try:
-        return msgspec.json.decode(message[:_MESSAGE_LIMIT].encode(), type=_Verdict)
-    except (msgspec.MsgspecError, UnicodeError):
-        return _Verdict()
+    return Cause(reason, verdict.message or verdict.reason)

@@ -77,7 +77,7 @@ class Reconciler:
         try:
             plan = await self._step(key, model, now)
         except JobRefused as error:
-            self._observer.hindered(model, publications.refused(str(error), now))
+            self._observer.hindered(model, publications.refused(model, str(error), now))
             return Again(_STALE)
         except RegistryError as error:
             if not is_outage(error):

@@ -14,7 +14,7 @@ from aimodels.catalog.state import Queue
 from kubekit.conditions import find
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from aimodels.api.model import AnyModel
     from aimodels.catalog.state import Obstacle
@@ -29,10 +29,12 @@ class Slots:
     """The places for publications.
 
     A Job that was just made counts before the informer shows it: ``begun`` remembers its model until then.
+    ``freed`` is called when a model stands aside that would have been next.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, freed: Callable[[], None] = lambda: None) -> None:
         self._limit = limit
+        self._freed = freed
         self._begun: dict[str, str] = {}
         self._asked: dict[str, datetime] = {}
         self._obstacles: dict[str, Obstacle] = {}
@@ -46,6 +48,7 @@ class Slots:
     def hinder(self, uid: str, obstacle: Obstacle) -> None:
         """Note that the model's Job cannot be: it takes no place until then, and comes behind the others."""
         self._obstacles[uid] = obstacle
+        self._freed()
 
     def obstacle(self, uid: str) -> Obstacle | None:
         """Return what stood in the way of the model's Job when it was tried last."""
@@ -89,7 +92,7 @@ class Slots:
     def _is_due(self, model: AnyModel, now: datetime) -> bool:
         """Tell whether the model waits neither for a back-off nor for an obstacle to go."""
         obstacle = self._obstacles.get(model.metadata.uid)
-        if obstacle is not None and obstacle.until > now:
+        if obstacle is not None and obstacle.stands(model, now):
             return False
         publication = model.status.publication if model.status else None
         return publication is None or publication.retry_at is None or publication.retry_at <= now

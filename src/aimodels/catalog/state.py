@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from aimodels.api.model import RETRY_ANNOTATION
 from aimodels.jobs.observed import JobPhase
 
 if TYPE_CHECKING:
@@ -94,10 +95,29 @@ class Queue:
 
 @dataclass(frozen=True)
 class Obstacle:
-    """Why a publication's Job is not there, as people are told it; until when it is not tried again."""
+    """Why a publication's Job is not there, as people are told it; until when it is not tried again.
+
+    ``wish`` is the value of the annotation with which it was met: only another wish goes past it.
+    """
 
     message: str
     until: datetime
+    wish: str | None = None
+
+    def stands(self, model: AnyModel, now: datetime) -> bool:
+        """Tell whether it is still in the model's way."""
+        return self.until > now and wish_of(model) in (None, self.wish)
+
+
+def wish_of(model: AnyModel) -> str | None:
+    """Return the wish to retry that stands on the model, granted or not."""
+    return model.metadata.annotations.get(RETRY_ANNOTATION)
+
+
+def is_wished(model: AnyModel) -> bool:
+    """Tell whether there is a wish to retry that nobody has acted upon."""
+    wish = wish_of(model)
+    return wish is not None and (model.status is None or wish != model.status.observed_retry)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from aimodels.api.reasons import ModelEvent, ModelReason, Phase, TransferStage
 from aimodels.catalog import progress, statuses
 from aimodels.catalog.names import Key, generation_of, is_upload, upload_secret
 from aimodels.catalog.state import Cause, IssueUpload, Note, Plan, RefreshUpload, RevokeTransfers
+from kubekit.moments import whole
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -63,7 +64,7 @@ def _issue(o: Observation, now: datetime, standing: str | None) -> Plan:
     text = f"Address and token of the upload are in Secret {secret}" + (" again." if again else ".")
     return Plan(
         actions=(IssueUpload(standing),),
-        status=statuses.waiting(o.model, now, (now + IDLE).replace(microsecond=0), None),
+        status=statuses.waiting(o.model, now, whole(now + IDLE), None),
         notes=(Note(ModelEvent.UPLOAD_SESSION_ISSUED, text),),
         again=_LOOK,
     )

@@ -74,7 +74,7 @@ class Catalog:
         )
         self.board = TransferBoard(registry, clock)
         self.board.watch(names.TRANSFERS, needed=self._moving, changed=self._transfers_changed)
-        self._slots = Slots(settings.most_publications)
+        self._slots = Slots(settings.most_publications, self._wake_queued)
         client = manager.client
         applier = Applier(client, MANAGER_NAME)
         handout = Handout(settings.uploads, settings.jobs.namespace)
@@ -112,7 +112,7 @@ class Catalog:
         """A model concerns itself, and when it leaves its place also everybody who waits for one."""
         self.board.wake()
         keys = [Key.of(change.sides[0])] if change.sides else []
-        if change.before and _publishes(change.before) and not (change.after and _publishes(change.after)):
+        if change.before and _makes_way(change.before, change.after):
             keys += self._queued()
         return keys
 
@@ -134,6 +134,10 @@ class Catalog:
     def _queued(self) -> list[Key]:
         return [Key.of(model) for model in self._all() if _publishes(model)]
 
+    def _wake_queued(self) -> None:
+        for key in self._queued():
+            self._queue.add(key)
+
     def _moving(self) -> bool:
         return any(model.status is not None and model.status.phase in _MOVING for model in self._all())
 
@@ -154,3 +158,15 @@ def _uid(model: AnyModel) -> tuple[str]:
 
 def _publishes(model: AnyModel) -> bool:
     return model.status is not None and model.status.phase == Phase.PUBLISHING
+
+
+def _makes_way(before: AnyModel, after: AnyModel | None) -> bool:
+    """Tell whether a model left the publications, or pauses after an attempt now."""
+    if not _publishes(before):
+        return False
+    return after is None or not _publishes(after) or (_pauses(after) and not _pauses(before))
+
+
+def _pauses(model: AnyModel) -> bool:
+    publication = model.status.publication if model.status else None
+    return publication is not None and publication.retry_at is not None

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from aimodels.delivery.claims import Claim
     from aimodels.delivery.state import Mount
+    from aimodels.jobs.observed import Held
 
 #: a look without news: informers tell everything that happens sooner
 _LOOK = 15.0
@@ -87,9 +88,14 @@ def _copy(o: Observation, fill: Fill, tidying: tuple[Action, ...], now: datetime
     if fill.copy is JobPhase.ABSENT:
         return Plan((*tidying, StartCopy(fill.claim, o.model.size_bytes)), blocked=blocked, again=look)
     held = fill.held
-    if held is not None and held.lasts_too_long(now) and (o.crowded or now - held.since >= _RENEW):
+    if held is not None and held.lasts_too_long(now) and (o.crowded or _is_stale(held, now)):
         return Plan((*tidying, StepBack(fill.claim, _held(fill, now))), blocked=blocked, again=look)
     return Plan(tidying, blocked=blocked, again=look)
+
+
+def _is_stale(held: Held, now: datetime) -> bool:
+    """Tell whether a Pod that waits should have a new Job, though nobody else wants its place."""
+    return held.outdated or now - held.since >= _RENEW
 
 
 def _end_of(fill: Fill | None, mount: Mount) -> tuple[Action, ...]:

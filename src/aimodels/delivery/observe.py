@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from aimodels.api.reasons import DeliveryBlockedReason
 from aimodels.delivery import storageclass
 from aimodels.delivery.names import DeliveryKey, copy_name, model_place, serial_of, serves
@@ -24,19 +22,14 @@ if TYPE_CHECKING:
     from aimodels.delivery.knowledge import Knowledge
     from aimodels.delivery.slots import Slots
     from aimodels.delivery.views import AnyWorkload, MountingPod
+    from aimodels.jobs.manifest import JobSettings
+    from aimodels.jobs.observed import Verdict
     from kubekit.client import Client
     from kubekit.resources import Job, StorageClass
     from kubekit.store import Store
 
 MODEL_INDEX = "delivery-model"
 CLAIM_INDEX = "delivery-claim"
-
-
-class _Verdict(msgspec.Struct):
-    """What the copy program leaves as its termination message; no reason where trying again may help."""
-
-    reason: str
-    message: str
 
 
 class Observer:
@@ -53,7 +46,7 @@ class Observer:
         jobs: Store[Job],
         classes: Store[StorageClass],
         configured_class: str,
-        namespace: str,
+        copies: JobSettings,
     ) -> None:
         self._client = client
         self._knowledge = knowledge
@@ -63,7 +56,7 @@ class Observer:
         self._jobs = jobs
         self._classes = classes
         self._configured_class = configured_class
-        self._namespace = namespace
+        self._namespace, self._copies = copies.namespace, copies
 
     async def observe(self, key: DeliveryKey) -> Observation:
         """Return what is known now."""
@@ -137,7 +130,7 @@ class Observer:
             return Fill(claim, phase, job.failed_at, await self._failure(job))
         if job is None or phase is not JobPhase.ACTIVE or job.status.ready:
             return Fill(claim, phase, running=job is not None)
-        return Fill(claim, phase, held=await why_held(self._client, job))
+        return Fill(claim, phase, held=await why_held(self._client, job, self._copies))
 
     async def _failure(self, job: Job) -> Blocked:
         """Return why the copy gave up, in the words that its last Pod left."""
@@ -154,13 +147,13 @@ class Observer:
         )
         return Blocked(reason, f"{verdict.reason}: {verdict.message}", hard=True)
 
-    async def _last_words(self, job: Job) -> _Verdict | None:
+    async def _last_words(self, job: Job) -> Verdict | None:
         """Return what the newest of a copy's Pods has left that left anything; it only explains."""
         try:
             ends = ended(await pods_of(self._client, job))
         except KubeError:
             return None
-        return next((found for _, message in reversed(ends) if (found := _verdict(message))), None)
+        return next((one for one in reversed(ends) if one.reason or one.message), None)
 
     def _storage_class(self) -> str | Blocked:
         classes = self._classes.list()
@@ -180,10 +173,3 @@ def _listed(workload: AnyWorkload, key: DeliveryKey) -> int | None:
     marker = read_marker(workload.pod_template)
     claim = marker.claim_of(key.reference) if marker is not None else None
     return serial_of(key.reference, claim) if claim is not None else None
-
-
-def _verdict(message: str) -> _Verdict | None:
-    try:
-        return msgspec.json.decode(message, type=_Verdict)
-    except msgspec.DecodeError:
-        return None

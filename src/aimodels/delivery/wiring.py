@@ -100,7 +100,7 @@ class Delivery:
             jobs=followed.jobs.store,
             classes=followed.classes.store,
             configured_class=settings.storage_class,
-            namespace=namespace,
+            copies=settings.copies,
         )
         outcomes = Outcomes(self._outcome_changed)
         actor = Actor(client, registry, self._observer, self._slots, settings.copies)

@@ -5,8 +5,11 @@ What belongs here: what every Job's Pod has. What does not: which Jobs there are
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from kubekit.placement import Placement
 from modelio.registry.wire import AUDIENCE
@@ -14,6 +17,10 @@ from modelio.registry.wire import AUDIENCE
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+#: the fingerprint of the settings that a Job was made with
+MADE_WITH_ANNOTATION = "ai.deckhouse.io/job-settings"
+
+_FINGERPRINT = 16
 _USER = 64535
 _TOKEN_SECONDS = 3600
 _TOKEN_FOLDER = "/var/run/secrets/ai-models"  # noqa: S105 - a path
@@ -68,12 +75,24 @@ class Work:
 def job(settings: JobSettings, work: Work) -> dict[str, Any]:
     """Return the manifest."""
     told = {"labels": dict(work.labels), "annotations": dict(work.annotations)}
+    made_with = {MADE_WITH_ANNOTATION: fingerprint(settings)}
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": {"name": work.name, "namespace": settings.namespace, **told},
+        "metadata": {
+            "name": work.name,
+            "namespace": settings.namespace,
+            "labels": dict(work.labels),
+            "annotations": {**work.annotations, **made_with},
+        },
         "spec": {**work.policy, "template": {"metadata": told, "spec": _pod(settings, work)}},
     }
+
+
+def fingerprint(settings: JobSettings) -> str:
+    """Return what tells apart the settings that decide whether a Pod can run: its image and its nodes."""
+    deciding = {"image": settings.image, **settings.placement.fields()}
+    return hashlib.sha256(msgspec.json.encode(deciding, order="deterministic")).hexdigest()[:_FINGERPRINT]
 
 
 def _pod(settings: JobSettings, work: Work) -> dict[str, Any]:

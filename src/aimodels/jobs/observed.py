@@ -14,6 +14,10 @@ from datetime import UTC, datetime
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from aimodels.jobs.manifest import MADE_WITH_ANNOTATION, fingerprint
+from aimodels.jobs.worker import Exit
 from kubekit.errors import KubeError
 from kubekit.events import newest
 from kubekit.pods import why_not_running
@@ -22,8 +26,9 @@ from kubekit.resources import Event, Pod
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from aimodels.jobs.manifest import JobSettings
     from kubekit.client import Client
-    from kubekit.resources import Job, Resource
+    from kubekit.resources import ContainerStateTerminated, Job, Resource
 
 #: every Pod waits a moment for something; longer than this is told
 TOLD_AFTER = 5.0
@@ -32,6 +37,9 @@ MOST_HELD = 60.0
 
 _JOB_NAME = "batch.kubernetes.io/job-name"
 _SHOWN = 512
+#: what the kubelet keeps of a termination message
+_MESSAGE_LIMIT = 4096
+_WORDS_SHOWN = 1024
 _EPOCH = datetime.min.replace(tzinfo=UTC)
 
 
@@ -46,18 +54,29 @@ class JobPhase(Enum):
 
 @dataclass(frozen=True)
 class Held:
-    """Why no Pod of a Job runs, and since when there is no running one."""
+    """Why no Pod of a Job runs, and since when there is no running one.
+
+    ``outdated`` tells whether the Job was made with other settings than a new one would be.
+    """
 
     message: str
     since: datetime
+    outdated: bool = False
 
     def lasts(self, now: datetime) -> bool:
         """Tell whether it has lasted long enough to be told."""
         return (now - self.since).total_seconds() >= TOLD_AFTER
 
     def lasts_too_long(self, now: datetime) -> bool:
-        """Tell whether somebody else should have the place."""
+        """Tell whether somebody else should have the place, or a Job with the present settings."""
         return (now - self.since).total_seconds() >= MOST_HELD
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What a program left as it ended: its words, and a reason only where trying again cannot help."""
+
+    reason: str = ""
+    message: str = ""
 
 
 def phase_of(job: Job | None) -> JobPhase:
@@ -77,31 +96,63 @@ async def pods_of(client: Client, job: Job) -> list[Pod]:
     return sorted(found, key=_made)
 
 
-async def why_held(client: Client, job: Job) -> Held | None:
+async def why_held(client: Client, job: Job, settings: JobSettings) -> Held | None:
     """Return why no Pod of the Job runs, or None while nothing holds it up.
 
     It only explains: where the cluster does not answer, nothing is known.
     """
     try:
-        pods = [pod for pod in await pods_of(client, job) if not (pod.finished or pod.metadata.deleting)]
-        about = pods[-1] if pods else job
-        text = why_not_running(pods) or await _last_warning(client, about)
+        pods = await pods_of(client, job)
+        living = [pod for pod in pods if not (pod.finished or pod.metadata.deleting)]
+        text, since = why_not_running(living), _made(living[-1]) if living else _between(job, pods)
+        if not text:
+            warning = await _last_warning(client, living[-1] if living else job)
+            if warning is None:
+                return None
+            text, since = warning.message[:_SHOWN], since if living else max(since, _first(warning))
     except KubeError:
         return None
-    return Held(text, _made(about)) if text else None
+    made_with = job.metadata.annotations.get(MADE_WITH_ANNOTATION)
+    return Held(text, since, outdated=made_with != fingerprint(settings)) if text else None
 
 
-async def _last_warning(client: Client, about: Resource) -> str:
+async def _last_warning(client: Client, about: Resource) -> Event | None:
     """Return the newest event of an object where that is a warning: whatever came after it went on."""
     selector = f"involvedObject.uid={about.metadata.uid}"
     last = newest(await client.list(Event, about.metadata.namespace, field_selector=selector))
-    return last.message[:_SHOWN] if last is not None and last.type == "Warning" else ""
+    return last if last is not None and last.type == "Warning" else None
 
 
-def ended(pods: Iterable[Pod]) -> list[tuple[int, str]]:
-    """Return the exit codes and termination messages of the Pods' containers, in the order of the Pods."""
+def _between(job: Job, pods: Iterable[Pod]) -> datetime:
+    """Return since when a Job without a living Pod has none."""
+    ends = (state.finished_at for state in _ends(pods))
+    going = (pod.metadata.deletion_timestamp for pod in pods)
+    made = (_made(pod) for pod in pods)
+    return max((moment for moment in (*ends, *going, *made) if moment is not None), default=_made(job))
+
+
+def _first(event: Event) -> datetime:
+    """Return when a series of events began."""
+    return event.first_timestamp or event.event_time or event.metadata.creation_timestamp or _EPOCH
+
+
+def ended(pods: Iterable[Pod]) -> list[Verdict]:
+    """Return what the Pods' containers left as they ended, in the order of the Pods."""
+    return [verdict(state.exit_code, state.message) for state in _ends(pods)]
+
+
+def verdict(code: int, message: str) -> Verdict:
+    """Return what a termination message says; only the exit code makes a reason a permanent one."""
+    try:
+        said = msgspec.json.decode(message[:_MESSAGE_LIMIT].encode(), type=Verdict)
+    except (msgspec.MsgspecError, UnicodeError):
+        return Verdict()
+    return Verdict(said.reason if code == Exit.PERMANENT else "", said.message[:_WORDS_SHOWN])
+
+
+def _ends(pods: Iterable[Pod]) -> list[ContainerStateTerminated]:
     states = (status.state.terminated for pod in pods for status in pod.status.container_statuses)
-    return [(state.exit_code, state.message) for state in states if state is not None]
+    return [state for state in states if state is not None]
 
 
 def _made(about: Resource) -> datetime:

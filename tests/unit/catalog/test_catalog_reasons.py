@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from aimodels.api.model import CatalogSource, ModelSource, UploadSource
 from aimodels.api.reasons import ModelReason, SourceType
 from aimodels.catalog import reasons
+from aimodels.catalog.state import Cause
+from aimodels.jobs.observed import Verdict
 
 
 @pytest.mark.parametrize(
@@ -39,23 +39,17 @@ def test_what_is_not_served_yet_is_told_apart_from_what_is_wrong() -> None:
 
 
 def test_a_workers_verdict_is_taken_word_for_word() -> None:
-    cause = reasons.verdict(json.dumps({"reason": "InsufficientStorage", "message": "no room"}))
+    cause = reasons.cause(Verdict("InsufficientStorage", "no room"))
     assert cause
     assert (cause.reason, cause.message) == (ModelReason.INSUFFICIENT_STORAGE, "no room")
 
 
 def test_a_word_outside_the_vocabulary_is_a_failed_publication() -> None:
-    cause = reasons.verdict('{"reason": "Whatever", "message": "x"}')
+    cause = reasons.cause(Verdict("Whatever", "x"))
     assert cause
     assert cause.reason is ModelReason.PUBLICATION_FAILED
 
 
-@pytest.mark.parametrize("text", ["", "killed", "[]", '{"message": "only"}', '{"reason": 5}', "\ud800"])
-def test_what_is_no_verdict_is_none(text: str) -> None:
-    assert reasons.verdict(text) is None
-
-
-def test_a_long_text_is_cut() -> None:
-    cause = reasons.verdict(json.dumps({"reason": "PublicationFailed", "message": "x" * 4000}))
-    assert cause
-    assert len(cause.message) == 1024
+def test_without_a_reason_nothing_is_permanent() -> None:
+    assert reasons.cause(Verdict("", "no answer")) is None
+    assert reasons.cause(Verdict("Stalled", "")) == Cause(ModelReason.STALLED, "Stalled")

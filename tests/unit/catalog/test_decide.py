@@ -241,7 +241,7 @@ def test_a_full_house_is_waited_for_with_the_place_in_the_queue() -> None:
 
 
 def test_a_job_that_the_cluster_refuses_is_told_with_what_to_do_and_tried_again_later() -> None:
-    refused = publications.refused("exceeded quota: jobs", NOW)
+    refused = publications.refused(model(), "exceeded quota: jobs", NOW)
     plan = decide(replace(begun(), obstacle=refused), NOW)
 
     assert plan.actions == ()
@@ -260,9 +260,58 @@ def test_a_job_that_the_cluster_refuses_is_told_with_what_to_do_and_tried_again_
 
 
 def test_a_wish_does_not_wait_for_the_cluster_to_allow_the_job() -> None:
-    refused = publications.refused("exceeded quota: jobs", NOW)
+    refused = publications.refused(model(), "exceeded quota: jobs", NOW)
     wished = model(status(Phase.PUBLISHING), annotations={RETRY_ANNOTATION: "1"})
     assert decide(replace(begun(), model=wished, obstacle=refused), NOW).actions == (StartPublication(1),)
+
+
+@pytest.mark.parametrize(
+    "publication", [None, PublicationStatus(attempt=7, retry_at=NOW + 5 * MINUTE, since=NOW - MINUTE)]
+)
+def test_a_wish_that_the_cluster_refuses_is_tried_once_and_then_told(
+    publication: PublicationStatus | None,
+) -> None:
+    attempt = publication.attempt if publication else 1
+    wish = {RETRY_ANNOTATION: "1"}
+    wished = model(status(Phase.PUBLISHING, publication=publication), annotations=wish)
+    seen = replace(begun(), model=wished)
+    assert decide(seen, NOW).actions == (StartPublication(attempt),)
+
+    # The refusal came before any status could be written.
+    refused = replace(seen, obstacle=publications.refused(wished, "exceeded quota: jobs", NOW))
+    plan = decide(refused, NOW)
+    assert plan.actions == ()
+    assert plan.again == 60
+    assert plan.status
+    assert plan.status.observed_retry == "1"
+    assert "exceeded quota: jobs" in find_message(plan)
+
+    told = replace(refused, model=model(plan.status, annotations=wish))
+    assert decide(told, NOW + SECOND).actions == ()
+    assert decide(told, NOW + MINUTE).actions == (StartPublication(attempt),), (
+        "the pause is over with the wish"
+    )
+    another = replace(told, model=model(plan.status, annotations={RETRY_ANNOTATION: "2"}))
+    assert decide(another, NOW + SECOND).actions == (StartPublication(attempt),)
+    withdrawn = replace(told, model=model(plan.status))
+    assert decide(withdrawn, NOW + SECOND).actions == (), "no wish is none"
+
+
+def test_a_wish_waits_for_a_place_and_for_nothing_else() -> None:
+    paused = PublicationStatus(attempt=7, retry_at=NOW + 5 * MINUTE, since=NOW - timedelta(hours=23))
+    wished = model(status(Phase.PUBLISHING, publication=paused), annotations={RETRY_ANNOTATION: "1"})
+    plan = decide(replace(begun(), model=wished, queue=Queue(position=2, free=1)), NOW)
+    assert plan.actions == ()
+    assert plan.status
+    assert plan.status.observed_retry == "1"
+    assert plan.status.publication == PublicationStatus(attempt=7, retry_at=NOW, since=NOW)
+
+    later = model(plan.status, annotations={RETRY_ANNOTATION: "1"})
+    free = decide(replace(begun(), model=later), NOW + MINUTE)
+    assert free.actions == (StartPublication(7),)
+    assert free.status
+    assert free.status.publication
+    assert free.status.publication.since == NOW + MINUTE, "its day begins with the place"
 
 
 @pytest.mark.parametrize("job", [JobPhase.ABSENT, JobPhase.ACTIVE, JobPhase.FAILED, JobPhase.SUCCEEDED])
@@ -394,6 +443,48 @@ def test_a_pod_that_does_not_run_gives_its_place_to_somebody_who_waits() -> None
     assert decide(replace(later, queue=Queue()), action.obstacle.until).actions == (StartPublication(2),)
 
 
+@pytest.mark.parametrize(
+    ("seconds", "outdated", "crowded", "wish", "replaced"),
+    [
+        (59, True, False, False, False),
+        (60, True, False, False, True),
+        (60, True, True, False, True),
+        (7200, False, False, False, False),
+        (1, False, False, True, True),
+        (1, False, True, True, True),
+    ],
+)
+def test_a_pod_that_others_would_run_for_is_replaced(
+    seconds: int, *, outdated: bool, crowded: bool, wish: bool, replaced: bool
+) -> None:
+    """One with corrected settings, or after a wish; whoever asked for it does not pause as well."""
+    seen = held(seconds, queue=Queue(crowded=crowded))
+    waits = Held(HELD, NOW - seconds * SECOND, outdated=outdated)
+    annotations = {RETRY_ANNOTATION: "1"} if wish else {}
+    seen = replace(
+        seen, job=replace(seen.job, held=waits), model=model(seen.model.status, annotations=annotations)
+    )
+    plan = decide(seen, NOW)
+    assert [type(one) for one in plan.actions] == ([StepBack] if replaced else [])
+    assert plan.status
+    assert plan.status.publication
+    assert plan.status.publication.attempt == (2 if replaced else 1)
+    if replaced:
+        pause = (plan.status.publication.retry_at or NOW) - NOW
+        assert (pause > timedelta()) is (crowded and not wish)
+        assert ("was asked for" in find_message(plan)) is wish
+        assert ("settings are others now" in find_message(plan)) is (outdated and not wish)
+
+
+def test_a_wish_leaves_a_pod_alone_that_runs() -> None:
+    old = PublicationStatus(attempt=3, since=NOW - timedelta(hours=23))
+    wished = model(status(Phase.PUBLISHING, publication=old), annotations={RETRY_ANNOTATION: "1"})
+    plan = decide(publishing(3, model=wished), NOW)
+    assert plan.actions == ()
+    assert plan.status
+    assert plan.status.publication == PublicationStatus(attempt=3, since=NOW), "its day begins anew"
+
+
 def test_silence_is_told_as_stalled_and_ends_in_failure_after_a_day() -> None:
     stalled = decide(held(180), NOW)
     assert phase(stalled) == Phase.PUBLISHING
@@ -474,10 +565,12 @@ def test_waiting_for_a_place_is_no_reason_to_fail() -> None:
 
 def test_a_cluster_that_refuses_the_job_for_a_day_fails_the_model() -> None:
     now = NOW
-    plan = decide(replace(begun(), obstacle=publications.refused("no quota", now)), now)
+    plan = decide(replace(begun(), obstacle=publications.refused(model(), "no quota", now)), now)
     while phase(plan) == Phase.PUBLISHING:
         now += timedelta(hours=1)
-        seen = replace(begun(), model=model(plan.status), obstacle=publications.refused("no quota", now))
+        seen = replace(
+            begun(), model=model(plan.status), obstacle=publications.refused(model(), "no quota", now)
+        )
         plan = decide(seen, now)
     assert now - NOW == GIVE_UP
     assert reason(plan) == ModelReason.STALLED

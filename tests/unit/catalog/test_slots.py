@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from aimodels.api.model import AnyModel, PublicationStatus
+from aimodels.api.model import RETRY_ANNOTATION, AnyModel, PublicationStatus
 from aimodels.api.reasons import Phase
 from aimodels.catalog.names import UID_LABEL
 from aimodels.catalog.slots import Slots
@@ -108,6 +108,20 @@ def test_who_was_hindered_takes_no_place_meanwhile_and_comes_behind_those_who_wa
 
     slots.begun("x", "job-x")
     assert slots.obstacle("x") is None
+
+
+def test_whoever_stands_aside_is_told_to_those_who_wait_and_a_new_wish_brings_it_back() -> None:
+    told: list[bool] = []
+    slots = Slots(1, lambda: told.append(slots.queue(queued("a"), [queued("x", 9)], [], NOW).may_start))
+    slots.hinder("x", Obstacle("exceeded quota", NOW + timedelta(seconds=60), "1"))
+    assert told == [True], "they find the place free"
+
+    same, another = (queued("x", 9), queued("x", 9))
+    for one, wish in ((same, "1"), (another, "2")):
+        one.metadata.annotations[RETRY_ANNOTATION] = wish
+    late = queued("late", -61)
+    assert slots.queue(late, [same], [], NOW).position == 1
+    assert slots.queue(late, [another], [], NOW).position == 2
 
 
 def test_an_obstacle_goes_with_its_model() -> None:

@@ -149,6 +149,19 @@ def test_a_copy_whose_pod_does_not_run_gives_its_place_to_somebody_who_waits() -
     assert "no host" in plan.blocked.message
 
 
+@pytest.mark.parametrize(
+    ("seconds", "outdated", "renewed"), [(59, True, False), (60, True, True), (60, False, False)]
+)
+def test_a_copy_that_was_made_with_settings_before_is_made_anew(
+    seconds: int, *, outdated: bool, renewed: bool
+) -> None:
+    waits = held(seconds)
+    assert waits.held is not None
+    waits = replace(waits, held=replace(waits.held, outdated=outdated))
+    actions = decide(seen(fills=(waits,)), NOW).actions
+    assert [type(one) for one in actions] == ([StepBack] if renewed else [])
+
+
 def test_a_copy_that_gave_up_rests_and_begins_again() -> None:
     why = Blocked(Reason.SHARED_PVC_CLAIM_PENDING, "the volume is read-only", hard=True)
     failed = replace(fill(JobPhase.FAILED), failed_at=NOW - timedelta(seconds=20), failure=why)

@@ -15,6 +15,7 @@ from aimodels.delivery.names import DeliveryKey, copy_name
 from aimodels.delivery.observe import CLAIM_INDEX, Observer
 from aimodels.delivery.slots import Slots
 from aimodels.delivery.views import MountingPod, claim_index
+from aimodels.jobs.manifest import JobSettings
 from kubekit.resources import Job, ObjectMeta, PersistentVolumeClaim, Pod, StorageClass
 from kubekit.resources.core import ContainerState, ContainerStateTerminated, ContainerStatus, PodStatus
 from kubekit.resources.workloads import JobCondition, JobStatus
@@ -40,9 +41,9 @@ def job(name: str, *conditions: str) -> Job:
     return Job(metadata=metadata, status=JobStatus(conditions=ended))
 
 
-def pod(number: int, message: str) -> Pod:
+def pod(number: int, message: str, code: int) -> Pod:
     """Return a copy's Pod, the higher its number the newer; names of Pods say nothing about their age."""
-    ended = ContainerStateTerminated(exit_code=1, message=message)
+    ended = ContainerStateTerminated(exit_code=code, message=message)
     return Pod(
         metadata=ObjectMeta(
             name=f"copy-{9 - number}",
@@ -79,7 +80,7 @@ def observer(cluster: Cluster, fills: list[PersistentVolumeClaim], *seen: Job) -
         jobs=jobs,
         classes=Store[StorageClass]("StorageClass"),
         configured_class="",
-        namespace=OURS,
+        copies=JobSettings(OURS, "ai-models:1", "https://dmcr"),
     )
 
 
@@ -109,9 +110,18 @@ def test_a_copy_without_a_job_that_gave_up_or_is_done_keeps_nobody_waiting() -> 
 )
 async def test_why_a_copy_gave_up(messages: list[str], reason: str, words: str) -> None:
     """A registry that does not answer is no fault of a claim; of several Pods the newest one is believed."""
-    cluster = Cluster(*(pod(number, message) for number, message in enumerate(messages)))
+    cluster = Cluster(*(pod(number, message, 3) for number, message in enumerate(messages)))
     failed = observer(cluster, [fill("failed")], job("failed", "Failed"))
     (seen,) = (await failed.observe(DeliveryKey("ai-demo", "Model", "failed"))).fills
     assert seen.failure is not None
     assert seen.failure.reason == reason
     assert seen.failure.message.endswith(words)
+
+
+async def test_a_reason_beside_another_exit_code_blames_nobody() -> None:
+    cluster = Cluster(pod(0, '{"reason":"InsufficientStorage","message":"full"}', 1))
+    failed = observer(cluster, [fill("failed")], job("failed", "Failed"))
+    (seen,) = (await failed.observe(DeliveryKey("ai-demo", "Model", "failed"))).fills
+    assert seen.failure is not None
+    assert seen.failure.reason == "SharedPVCMaterializerPending"
+    assert seen.failure.message.endswith("Its last words: full")

@@ -15,7 +15,7 @@ from aimodels.delivery.claims import Contents
 from aimodels.delivery.copy.settings import Settings as CopySettings
 from aimodels.delivery.job import copy_job
 from aimodels.delivery.names import DeliveryKey
-from aimodels.jobs.manifest import JobSettings
+from aimodels.jobs.manifest import MADE_WITH_ANNOTATION, JobSettings, fingerprint
 from aimodels.publication.settings import Settings as PublicationSettings
 from kubekit.placement import Placement, Toleration
 from kubekit.resources import ObjectMeta, PersistentVolumeClaim
@@ -57,6 +57,7 @@ def test_a_job_is_restricted_placed_and_understood_by_its_program(name: str) -> 
     assert pod_security.violations(template) == []
     pod = template["spec"]
     assert {field: pod[field] for field in ("nodeSelector", "tolerations")} == PLACEMENT.fields()
+    assert manifest["metadata"]["annotations"][MADE_WITH_ANNOTATION] == fingerprint(GIVEN)
     (container,) = pod["containers"]
     loaded = settings.load(kind, helm.environment(container), prefix)
     assert loaded.repository == "models/team/llm"
