@@ -7,7 +7,7 @@ the answer (``answers``).
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
 from aimodels.lookup import refusals
@@ -17,7 +17,7 @@ from kubekit.reviews import Attributes, review_access
 from kubekit.tokens import Overloaded
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 
     from aimodels.api.model import AnyModel
     from aimodels.lookup.answers import LookupAnswer
@@ -29,7 +29,26 @@ if TYPE_CHECKING:
 
 #: shorter than the patience of those who ask, so that they get a reason
 SECONDS = 8.0
+#: of those who asked before, and again of those whose token is still to be reviewed
 AT_ONCE = 64
+
+
+class _Places:
+    """So many at once; whoever comes when all are taken is told to come again."""
+
+    def __init__(self) -> None:
+        self._taken = 0
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """Hold a place."""
+        if self._taken >= AT_ONCE:
+            raise refusals.busy()
+        self._taken += 1
+        try:
+            yield
+        finally:
+            self._taken -= 1
 
 
 class Desk:
@@ -46,14 +65,12 @@ class Desk:
         self._reviews = reviews
         self._stores = stores
         self._unready = unready
-        self._at_work = 0
+        self._known = _Places()
+        self._strangers = _Places()
 
     @asynccontextmanager
-    async def place(self) -> AsyncIterator[None]:
-        """Bound what is done inside in number and time; an API server that does not answer is a refusal."""
-        if self._at_work >= AT_ONCE:
-            raise refusals.busy()
-        self._at_work += 1
+    async def visit(self) -> AsyncIterator[None]:
+        """Bound what is done inside in time; an API server that does not answer is a refusal."""
         try:
             async with asyncio.timeout(SECONDS):
                 yield
@@ -61,14 +78,13 @@ class Desk:
             raise refusals.api_server_unavailable(error) from error
         except Overloaded as error:
             raise refusals.busy() from error
-        finally:
-            self._at_work -= 1
 
     async def identify(self, token: str) -> Identity:
-        """Return who asks, or refuse."""
+        """Return who asks, or refuse. Whose token is known waits behind nobody whose token may be none."""
         if not token:
             raise refusals.unauthorized("no token came with the request")
-        identity = await self._reviews.identify(token)
+        with (self._known if self._reviews.knows(token) else self._strangers).one():
+            identity = await self._reviews.identify(token)
         if identity is None:
             raise refusals.unauthorized(
                 f"the cluster does not accept the token for the audience {refusals.AUDIENCE}"
@@ -77,6 +93,11 @@ class Desk:
 
     async def answer(self, who: Identity, reference: Reference) -> LookupAnswer:
         """Return what is known of the model, or refuse."""
+        with self._known.one():
+            await self._require_access(who, reference)
+        return self._told(reference)
+
+    async def _require_access(self, who: Identity, reference: Reference) -> None:
         kind = reference.struct.KIND
         wanted = Attributes(
             verb="get",
@@ -88,9 +109,8 @@ class Desk:
         verdict = await review_access(self._client, who, wanted)
         if not verdict.allowed:
             raise refusals.forbidden(who.username, str(reference))
-        return self._known(reference)
 
-    def _known(self, reference: Reference) -> LookupAnswer:
+    def _told(self, reference: Reference) -> LookupAnswer:
         unready = self._unready()
         if unready is not None:
             raise refusals.starting(unready)

@@ -46,7 +46,7 @@ def routes(manager: Manager) -> list[Route]:
 async def _serve(desk: Desk, request: Request) -> Response:
     actor, target, result = audit.Actor(), "", BROKEN
     try:
-        async with desk.place():
+        async with desk.visit():
             who = await desk.identify(_bearer(request))
             actor = audit.Actor(who.username, who.uid, tuple(who.groups))
             asked = references.read(request.query_params.multi_items())

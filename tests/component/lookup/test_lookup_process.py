@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import collections
 import uuid
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 
 from aimodels.api.model import ClusterModel, Model
+from aimodels.lookup.desk import AT_ONCE
 from tests.kit.faultproxy import FaultProxy
 from tests.kit.lookupworld import DIGEST, RESOLVED, Api
 
@@ -20,6 +24,9 @@ if TYPE_CHECKING:
     from tests.kit.lookupworld import World
 
 pytestmark = [pytest.mark.cluster, pytest.mark.asyncio(loop_scope="session")]
+
+
+FLOOD = AT_ONCE + 16
 
 
 def fresh(word: str) -> str:
@@ -112,6 +119,33 @@ async def test_without_an_api_server_it_says_so(world: World, tmp_path: Path) ->
                 status, body = await api.ask(another, kind="ClusterModel", name="absent")
                 assert (status, body["reason"]) == (503, "APIServerUnavailable")
             assert (await api.ask(token, kind="ClusterModel", name="absent"))[0] == 404
+        finally:
+            await api.end()
+
+
+async def test_a_flood_of_what_is_no_token_keeps_nobody_out_who_asked_before(
+    world: World, tmp_path: Path
+) -> None:
+    """The API server is slow about the tokens of the flood, as it is about no other."""
+    async with FaultProxy(world.kubeconfig) as proxy:
+        config = tmp_path / "proxy.kubeconfig"
+        config.write_text(yaml.safe_dump(kubeconfig_of(proxy.url)))
+        api = Api(config, world.module_namespace, world.certificate, tmp_path / "api.log")
+        try:
+            await api.start()
+            token = world.token("inference")
+            assert (await api.ask(token, kind="ClusterModel", name="absent"))[0] == 404
+            rule = proxy.hold(_asks_for("tokenreviews"), times=FLOOD)
+            flood = [
+                asyncio.create_task(api.ask(f"nonsense-{number}", kind="ClusterModel", name="absent"))
+                for number in range(FLOOD)
+            ]
+            busy = [await one for one in islice(asyncio.as_completed(flood), FLOOD - AT_ONCE)]
+            assert {(status, body["reason"]) for status, body in busy} == {(503, "Busy")}
+            assert (await api.ask(token, kind="ClusterModel", name="absent"))[0] == 404
+            proxy.release(rule)
+            told = [body["reason"] for _, body in await asyncio.gather(*flood)]
+            assert collections.Counter(told) == {"Busy": FLOOD - AT_ONCE, "Unauthorized": AT_ONCE}
         finally:
             await api.end()
 

@@ -29,15 +29,24 @@ class Server:
         self.answers = asyncio.Event()
         self.answers.set()
         self.error: Exception | None = None
+        self.withdrawn: set[str] = set()
+        self._held = ""
+
+    def hold(self, which: str) -> None:
+        """Keep questions about tokens that begin so until ``answers`` is set."""
+        self._held = which
+        self.answers.clear()
+        self.seen.clear()
 
     async def create(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
         self.asked += 1
         self.seen.set()
-        await self.answers.wait()
+        token: str = manifest["spec"]["token"]
+        if token.startswith(self._held):
+            await self.answers.wait()
         if self.error is not None:
             raise self.error
-        token: str = manifest["spec"]["token"]
-        if not token.startswith(("good", "e")):
+        if token in self.withdrawn or not token.startswith(("good", "e")):
             return {"status": {"user": {}}}
         return {"status": {"authenticated": True, "user": {"username": "alice"}, "audiences": ["us"]}}
 
@@ -149,8 +158,39 @@ async def test_more_tokens_than_may_wait_are_refused(reviews: TokenReviews, serv
 async def test_the_memory_is_bounded_and_holds_no_token(reviews: TokenReviews) -> None:
     for number in range(tokens._REMEMBERED + 10):
         await reviews.identify(f"good-{number}")
-    assert len(reviews._answers) == tokens._REMEMBERED
-    assert not any("good" in key for key in reviews._answers)
+        await reviews.identify(f"bad-{number}")
+    for kept in (reviews._good, reviews._others):
+        assert len(kept) == tokens._REMEMBERED
+        assert not any("-" in key for key in kept)
+
+
+async def test_a_flood_of_what_is_no_token_is_not_before_nor_instead_of_a_token(
+    reviews: TokenReviews, server: Server, clock: ManualClock
+) -> None:
+    await reviews.identify("good")
+    for number in range(tokens._REMEMBERED + 1):
+        await reviews.identify(f"bad-{number}")
+    assert reviews.knows("good")
+    assert not reviews.knows("bad-1")
+    await clock.advance(tokens.REMEMBERED_SECONDS)
+    server.hold("bad")
+    flood = [asyncio.create_task(reviews.identify(f"bad-{number}")) for number in range(tokens._WAITING)]
+    await server.seen.wait()
+    assert await reviews.identify("good"), "asked anew, beside those that wait"
+    with pytest.raises(Overloaded):
+        await reviews.identify("good-but-new")
+    server.answers.set()
+    assert set(await asyncio.gather(*flood)) == {None}
+
+
+async def test_a_token_that_is_withdrawn_is_a_stranger_from_then_on(
+    reviews: TokenReviews, server: Server, clock: ManualClock
+) -> None:
+    await reviews.identify("good")
+    server.withdrawn.add("good")
+    await clock.advance(tokens.REMEMBERED_SECONDS)
+    assert await reviews.identify("good") is None
+    assert not reviews.knows("good")
 
 
 @pytest.mark.parametrize("token", ["", "g" * (tokens.MOST_TOKEN_BYTES + 1)])
