@@ -79,13 +79,13 @@ async def uninstall(client: Client, namespace: str) -> Left:
 
 
 async def conclude_hand_overs(client: Client, namespace: str) -> list[str]:
-    """Leave no volume half handed over; Kubernetes may bind one of them at the same moment."""
+    """Leave no volume half handed over; Kubernetes may bind or delete one at the same moment."""
     async with asyncio.timeout(STOP_SECONDS):
         while True:
             try:
                 return await handover.conclude(client, namespace)
-            except Conflict:
-                logging.logger(__name__).info("a volume changed meanwhile, looked at again")
+            except (Conflict, NotFound):
+                logging.logger(__name__).info("a volume changed or went meanwhile, looked at again")
                 await asyncio.sleep(POLL_SECONDS)
 
 
@@ -97,8 +97,14 @@ async def stop_controllers(client: Client, namespace: str) -> None:
     except NotFound:
         return
     async with asyncio.timeout(STOP_SECONDS):
-        while await client.list(Pod, namespace, label_selector=f"app={CONTROLLER}"):  # noqa: ASYNC110
+        while await _any_runs(client, namespace):  # noqa: ASYNC110
             await asyncio.sleep(POLL_SECONDS)
+
+
+async def _any_runs(client: Client, namespace: str) -> bool:
+    """Tell whether a controller Pod can still write; one that was evicted stays listed and cannot."""
+    pods = await client.list(Pod, namespace, label_selector=f"app={CONTROLLER}")
+    return any(not pod.finished for pod in pods)
 
 
 async def _release(client: Client, kind: type[MarkedModel | MarkedClusterModel]) -> int:

@@ -2,9 +2,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from aimodels.processes.uninstall import Left, MarkedModel, _release, report
-from kubekit.errors import Invalid
-from kubekit.resources import ObjectMeta
+import looptime  # noqa: F401 - virtual time between two looks
+import pytest
+
+from aimodels.delivery import handover
+from aimodels.processes.uninstall import (
+    Left,
+    MarkedModel,
+    _release,
+    conclude_hand_overs,
+    report,
+    stop_controllers,
+)
+from kubekit.errors import ApiError, Conflict, Invalid, NotFound
+from kubekit.resources import ObjectMeta, Pod, PodStatus
 
 if TYPE_CHECKING:
     from kubekit.client import Client
@@ -38,6 +49,53 @@ async def test_finalizers_that_change_meanwhile_do_not_stop_an_uninstallation() 
     server = Server()
     assert await _release(cast("Client", server), MarkedModel) == 1
     assert server.finalizers == [THEIRS]
+
+
+class Pods:
+    """Lists these Pods, one list after the other; the last one stays."""
+
+    def __init__(self, *phases: list[str]) -> None:
+        self.phases = list(phases)
+        self.scaled: object = None
+
+    async def patch(self, _kind: object, _name: str, body: object, **_: object) -> None:
+        self.scaled = body
+
+    async def list(self, *_: object, **__: object) -> list[Pod]:
+        phases = self.phases.pop(0) if len(self.phases) > 1 else self.phases[0]
+        return [Pod(metadata=ObjectMeta(name="c"), status=PodStatus(phase=phase)) for phase in phases]
+
+
+@pytest.mark.looptime
+async def test_a_controller_that_was_evicted_does_not_hold_an_uninstallation_up() -> None:
+    pods = Pods(["Running", "Failed"], ["Pending", "Failed"], ["Failed", "Succeeded"])
+    await stop_controllers(cast("Client", pods), "d8-ai-models")
+    assert pods.scaled == {"spec": {"replicas": 0}}
+    assert pods.phases == [["Failed", "Succeeded"]], "those that run were waited for"
+
+
+@pytest.mark.looptime
+async def test_a_controller_that_stays_fails_the_uninstallation() -> None:
+    with pytest.raises(TimeoutError):
+        await stop_controllers(cast("Client", Pods(["Running"])), "d8-ai-models")
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize("error", [Conflict(409, "Conflict", "changed"), NotFound(404, "NotFound", "gone")])
+async def test_volumes_that_change_or_go_meanwhile_are_looked_at_again(
+    error: ApiError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[str] = []
+
+    async def conclude(_client: object, namespace: str) -> list[str]:
+        looks.append(namespace)
+        if len(looks) == 1:
+            raise error
+        return ["pv-1"]
+
+    monkeypatch.setattr(handover, "conclude", conclude)
+    assert await conclude_hand_overs(cast("Client", None), "d8-ai-models") == ["pv-1"]
+    assert looks == ["d8-ai-models"] * 2
 
 
 def test_everything_that_stays_is_named_with_what_removes_it() -> None:
