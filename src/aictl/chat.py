@@ -70,7 +70,7 @@ class _Chunk(msgspec.Struct):
 @click.option("--max-tokens", type=click.IntRange(1), metavar="N", help="The longest answer, in tokens.")
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0),
+    type=click.FloatRange(min=0, min_open=True),
     default=300.0,
     show_default=True,
     metavar="SECONDS",
@@ -83,7 +83,7 @@ def chat(
 ) -> None:
     """Ask the order NAME and print its answer as it comes; without PROMPT it is read from standard input."""
     target, name = running.named(target, name, cluster=False, what="InferenceService")
-    show, text = running.voice(as_json=as_json), prompt or _read()
+    show, text = running.voice(as_json=as_json), _prompt(prompt)
     asked: dict[str, Any] = {"messages": [{"role": "user", "content": text}], "stream": True}
     if max_tokens:
         asked["max_tokens"] = max_tokens
@@ -197,13 +197,19 @@ def _refused(status: int, body: bytes) -> Failure:
     return Failure(f"The model's server answers {status}", said, "Try again, or a shorter prompt")
 
 
-def _read() -> str:
-    """Return the prompt from standard input."""
-    text = sys.stdin.read(PROMPT_BYTES)
+def _prompt(given: str | None) -> str:
+    """Return the prompt that was given, or that standard input has; a longer one is never asked by half."""
+    try:
+        text = sys.stdin.read(PROMPT_BYTES + 1) if given is None else given
+        size = len(text.encode())
+    except UnicodeError as error:
+        raise Failure("The prompt is no text in UTF-8", str(error), code=Exit.USAGE) from error
     if not text.strip():
         raise Failure(
             "There is no prompt", "", "Give one as an argument or on standard input", code=Exit.USAGE
         )
+    if size > PROMPT_BYTES:
+        raise Failure(f"The prompt is longer than {PROMPT_BYTES} bytes", "", "Shorten it", code=Exit.USAGE)
     return text
 
 

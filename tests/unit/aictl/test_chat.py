@@ -14,7 +14,7 @@ from aiohttp.test_utils import TestServer
 from click.testing import CliRunner
 
 from aictl.__main__ import main
-from aictl.chat import Answer, ask, check
+from aictl.chat import PROMPT_BYTES, Answer, ask, check
 from aictl.exits import Exit, Failure
 from aictl.tunnel import Door
 from aiinference.api.orders import InferenceService
@@ -156,6 +156,34 @@ def test_without_a_prompt_nothing_is_asked() -> None:
     found = CliRunner().invoke(main, ["chat", "llm"], input="\n")
     assert found.exit_code == Exit.USAGE
     assert "standard input" in found.output
+
+
+def test_an_empty_argument_is_no_reason_to_read_standard_input() -> None:
+    found = CliRunner().invoke(main, ["chat", "llm", ""], input="somebody else's words")
+    assert found.exit_code == Exit.USAGE
+    assert "no prompt" in found.output
+
+
+@pytest.mark.parametrize("way", ["argument", "input"])
+@pytest.mark.parametrize("letter", ["x", "\u00e9"])
+def test_a_prompt_that_is_too_long_is_not_asked_by_half(way: str, letter: str) -> None:
+    text = letter * (PROMPT_BYTES // len(letter.encode()) + 1)
+    given = ["chat", "llm", *([text] if way == "argument" else [])]
+    found = CliRunner().invoke(main, given, input=text if way == "input" else None)
+    assert found.exit_code == Exit.USAGE
+    assert f"longer than {PROMPT_BYTES} bytes" in found.output
+
+
+def test_a_prompt_that_is_no_text_is_refused() -> None:
+    found = CliRunner().invoke(main, ["chat", "llm"], input=b"\xff\xfe")
+    assert found.exit_code == Exit.USAGE
+    assert "no text" in found.output
+
+
+def test_no_time_at_all_is_not_endless_time() -> None:
+    found = CliRunner().invoke(main, ["chat", "llm", "hi", "--timeout", "0"])
+    assert found.exit_code == Exit.USAGE
+    assert "--timeout" in found.output
 
 
 def test_an_answer_is_one_document() -> None:
