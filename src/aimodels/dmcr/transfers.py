@@ -122,7 +122,8 @@ class Transfers:
             why = f"has lapsed: no byte of it moved for {found.spec.idle_seconds} s"
         else:
             return
-        detail = {"tokenHash": found.spec.token_hash} if told else None
+        revoked = found.state == "revoked"
+        detail = {"tokenHash": found.spec.token_hash, "revoked": revoked} if told else None
         raise Denied(f"transfer {found.id} {why}", code=TRANSFER_ENDED, detail=detail)
 
     async def get(self, transfer: str) -> Transfer:

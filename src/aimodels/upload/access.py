@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING
 from aimodels.upload.lookups import Lookups
 from aimodels.upload.refusals import ended, unauthorized
 from modelio.registry.wire import TRANSFER_ID
+from webkit.problems import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from aimodels.upload.lookups import Known
     from modelio.registry import RegistryClient
     from opskit.clock import Clock
 
@@ -51,29 +53,43 @@ class Door:
             or not 0 < len(token) <= _MOST_TOKEN
         ):
             raise unauthorized()
-        access, over = await self._find(session)
         shown = hashlib.sha256(token.strip().encode()).hexdigest()
-        if not hmac.compare_digest(shown, access.token_hash if access else _NO_HASH) or access is None:
-            raise unauthorized()
-        if over:
-            raise ended()
-        return access
+
+        def check(access: Access | None) -> Access:
+            fits = hmac.compare_digest(shown, access.token_hash if access else _NO_HASH)
+            if access is None or not fits:
+                raise unauthorized()
+            return access
+
+        return await self._admit(session, check)
 
     async def enter_signed(self, session: str, check: Callable[[Access], None]) -> Access:
         """Return the access when ``check`` finds that its URL was given out for this session."""
         if not TRANSFER_ID.fullmatch(session):
             raise unauthorized()
-        access, over = await self._find(session)
-        if access is None:
-            raise unauthorized()
-        check(access)
-        if over:
+
+        def check_known(access: Access | None) -> Access:
+            if access is None:
+                raise unauthorized()
+            check(access)
+            return access
+
+        return await self._admit(session, check_known)
+
+    async def _admit(self, session: str, check: Callable[[Access | None], Access]) -> Access:
+        known = await self._lookups.of(session)
+        try:
+            access = check(_access(session, known))
+        except Problem:
+            # the catalogue may have given the session another token since
+            known = await self._lookups.newer(session, known)
+            access = check(_access(session, known))
+        if known.over:
             raise ended()
         return access
 
-    async def _find(self, session: str) -> tuple[Access | None, bool]:
-        """Return the session, and whether it is over."""
-        known = await self._lookups.of(session)
-        if known.token_hash is None:
-            return None, known.over
-        return Access(session, known.repository, known.client, known.token_hash), known.over
+
+def _access(session: str, known: Known) -> Access | None:
+    if known.token_hash is None:
+        return None
+    return Access(session, known.repository, known.client, known.token_hash)

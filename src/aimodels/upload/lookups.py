@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from aimodels.upload.refusals import busy
@@ -27,8 +27,10 @@ if TYPE_CHECKING:
 FRESH_SECONDS = 5.0
 #: That there is no such session is believed shorter: one issued just now is not there everywhere yet.
 UNKNOWN_SECONDS = 2.0
-#: What has ended does not come back.
-ENDED_SECONDS = 60.0
+#: What was revoked does not come back; what has lapsed may be allowed again.
+REVOKED_SECONDS = 60.0
+#: A token that does not fit may be newer than the answer: an older one than this is asked for again.
+RECENT_SECONDS = 1.0
 _REMEMBERED = 1024
 _ASKING_AT_ONCE = 16
 #: Of the sessions that were never good here, so many may wait; others are told to come again.
@@ -37,13 +39,18 @@ MOST_WAITING = 128
 
 @dataclass(frozen=True)
 class Known:
-    """A session as the registry knew it; ``token_hash`` is None when there is none that could be used."""
+    """A session as the registry knew it; ``token_hash`` is None when there is none that could be used.
+
+    ``asked`` is when it was asked for last, ``until`` how long that is believed.
+    """
 
     client: RegistryClient
+    asked: float
     until: float
     repository: str = ""
     token_hash: str | None = None
     over: bool = False
+    revoked: bool = False
 
 
 class Lookups:
@@ -66,6 +73,21 @@ class Lookups:
             return known
         task = self._asking.get(session) or self._begin(session, self._good.get(session))
         return await asyncio.shield(task)
+
+    async def newer(self, session: str, known: Known) -> Known:
+        """Return what is known since, for somebody whom ``known`` did not fit.
+
+        However many come with wrong tokens, and whatever the registry answers: a session is asked for at most
+        once in ``RECENT_SECONDS``.
+        """
+        task = self._asking.get(session)
+        if task is not None:
+            return await asyncio.shield(task)
+        now, latest = self._clock.monotonic(), self._good.get(session, known)
+        if latest.revoked or latest.token_hash is None or now - latest.asked < RECENT_SECONDS:
+            return latest
+        self._good[session] = replace(latest, asked=now)
+        return await asyncio.shield(self._begin(session, latest))
 
     def _begin(self, session: str, before: Known | None) -> asyncio.Task[Known]:
         if before is None and len(self._strange) >= MOST_WAITING:
@@ -94,14 +116,15 @@ class Lookups:
         try:
             spec = await client.transfer()
         except TransferEnded as error:
-            return Known(client, now + ENDED_SECONDS, token_hash=error.token_hash, over=True)
+            until = now + (REVOKED_SECONDS if error.revoked else FRESH_SECONDS)
+            return Known(client, now, until, token_hash=error.token_hash, over=True, revoked=error.revoked)
         except (Denied, NotFound):
             # one that was good a moment ago has ended; its token still tells who may know that
             token_hash = before.token_hash if before else None
-            return Known(client, now + UNKNOWN_SECONDS, token_hash=token_hash, over=True)
+            return Known(client, now, now + UNKNOWN_SECONDS, token_hash=token_hash, over=True)
         if spec is None or spec.purpose != "upload" or not spec.token_hash:
-            return Known(client, now + FRESH_SECONDS)
-        return Known(client, now + FRESH_SECONDS, spec.repository, spec.token_hash)
+            return Known(client, now, now + FRESH_SECONDS)
+        return Known(client, now, now + FRESH_SECONDS, spec.repository, spec.token_hash)
 
     def _keep(self, session: str, known: Known) -> Known:
         kept = self._others if known.token_hash is None else self._good

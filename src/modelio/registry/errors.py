@@ -65,9 +65,13 @@ class Denied(RegistryError):
 
 
 class TransferEnded(Denied):
-    """The transfer that is asked for is over; ``token_hash`` tells who may learn that, where it has one."""
+    """The transfer that is asked for is over; ``token_hash`` tells who may learn that, where it has one.
+
+    ``revoked``: for good. One that lapsed is alive again when the catalogue allows it anew.
+    """
 
     token_hash: str | None = None
+    revoked: bool = False
 
 
 class NotFound(RegistryError):
@@ -98,6 +102,7 @@ class TokenFileUnreadable(RegistryError):
 
 class _Detail(msgspec.Struct, rename="camel"):
     token_hash: str | None = None
+    revoked: bool = False
 
 
 class _OciError(msgspec.Struct):
@@ -141,7 +146,8 @@ def from_answer(
 def _ended(text: str, status: int, body: bytes) -> TransferEnded:
     error = TransferEnded(text, status=status, code=TRANSFER_ENDED)
     with contextlib.suppress(msgspec.DecodeError, IndexError):
-        error.token_hash = msgspec.json.decode(body, type=_EndedBody).errors[0].detail.token_hash
+        detail = msgspec.json.decode(body, type=_EndedBody).errors[0].detail
+        error.token_hash, error.revoked = detail.token_hash, detail.revoked
     return error
 
 

@@ -18,7 +18,8 @@ TransferState = Literal["active", "revoked"]
 AUDIENCE = "dmcr"
 TRANSFER_ID = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,126}[a-z0-9])?")
 
-#: Code of the refusal of a transfer that is over and still on record; its detail has the ``tokenHash``.
+#: Code of the refusal of a transfer that is over and still on record; its detail has ``tokenHash`` and
+#: ``revoked``: that is for good, while one that lapsed can be allowed again.
 TRANSFER_ENDED = "TRANSFER_ENDED"
 
 RESUME_KEY_HEADER = "Dmcr-Resume-Key"

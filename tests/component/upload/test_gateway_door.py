@@ -14,7 +14,13 @@ import pytest_asyncio
 
 from aimodels.upload.access import Door
 from aimodels.upload.app import App
-from aimodels.upload.lookups import ENDED_SECONDS, FRESH_SECONDS, MOST_WAITING, UNKNOWN_SECONDS
+from aimodels.upload.lookups import (
+    FRESH_SECONDS,
+    MOST_WAITING,
+    RECENT_SECONDS,
+    REVOKED_SECONDS,
+    UNKNOWN_SECONDS,
+)
 from aimodels.upload.receiving import Receiver
 from modelio.registry import Patience, RegistryClient, TransferSpec
 from opskit.clock import ManualClock
@@ -72,7 +78,7 @@ class World:
             repository=self.ticket.repository,
             purpose="upload",
             actions=("pull", "push"),
-            token_hash=hashlib.sha256(self.ticket.token.encode()).hexdigest(),
+            token_hash=hashed(self.ticket.token),
         )
         return msgspec.structs.replace(spec, **changes)
 
@@ -101,6 +107,10 @@ async def world(gateway_world: Running, proxy: HttpProxy, client: RegistryClient
     proxy.forgive()
     proxy.seen.clear()
     return World(gateway_world, proxy, client, await gateway_world.allow())
+
+
+def hashed(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()
 
 
 def told(answer: Answer) -> tuple[int, str]:
@@ -161,7 +171,7 @@ async def test_after_a_restart_the_holder_of_the_token_learns_that_the_upload_is
     world.restart()
     assert await get(world) == (410, "UploadEnded")
     assert await get(world, "wrong") == (401, "Unauthorized")
-    await world.clock.advance(ENDED_SECONDS + 1)
+    await world.clock.advance(REVOKED_SECONDS + 1)
     assert await get(world) == (410, "UploadEnded")
 
 
@@ -174,3 +184,82 @@ async def test_an_upload_that_was_forgotten_ends_by_itself(world: World) -> None
 
     await eventually(over)
     assert await get(world, "wrong") == (401, "Unauthorized")
+
+
+async def test_a_token_issued_again_is_taken_at_once_and_the_one_before_refused(world: World) -> None:
+    assert (await world.head()).status == 200
+    await world.clock.advance(RECENT_SECONDS)
+    await world.catalogue.put_transfer(world.ticket.session, world.spec(token_hash=hashed("new")))
+    assert (await world.head(token="new")).status == 200
+    assert (await world.head()).status == 401
+    assert world.exchanges() == 2
+
+
+async def test_wrong_tokens_ask_once_in_a_second_whatever_is_answered(world: World) -> None:
+    assert (await world.head()).status == 200
+    for known in range(1, 4):
+        await world.clock.advance(RECENT_SECONDS)
+        go = world.hold(1)
+        flood = [asyncio.create_task(world.head(token=f"wrong{number}")) for number in range(50)]
+        await world.until_exchanges(known + 1)
+        right = await world.head()
+        go.set()
+        assert {(await one).status for one in flood} == {401}
+        assert (right.status, (await world.head(token="wrong")).status) == (200, 401)
+        assert world.exchanges() == known + 1
+    await world.clock.advance(RECENT_SECONDS)
+    world.proxy.fail("POST", "/token", 500)
+    before = world.exchanges()
+    statuses = [(await world.head(token=f"wrong{number}")).status for number in range(50)]
+    assert statuses == [503] + [401] * 49
+    assert world.exchanges() == before + 1
+    assert (await world.head()).status == 200
+
+
+async def test_the_holder_of_a_token_issued_again_is_not_kept_out_by_a_flood_of_wrong_ones(
+    world: World,
+) -> None:
+    assert (await world.head()).status == 200
+    await world.clock.advance(RECENT_SECONDS)
+    go = world.hold(1)
+    wrong = asyncio.create_task(world.head(token="wrong"))
+    await world.until_exchanges(2)
+    await world.catalogue.put_transfer(world.ticket.session, world.spec(token_hash=hashed("new")))
+    right = asyncio.create_task(world.head(token="new"))
+    go.set()
+    assert ((await wrong).status, (await right).status, world.exchanges()) == (401, 200, 2)
+
+
+async def test_an_upload_that_lapsed_and_is_issued_again_is_taken_up(world: World) -> None:
+    await world.catalogue.put_transfer(world.ticket.session, world.spec(idle_seconds=1))
+
+    async def over() -> bool:
+        world.restart()
+        return await get(world) == (410, "UploadEnded")
+
+    await eventually(over)
+    await world.catalogue.put_transfer(world.ticket.session, world.spec(token_hash=hashed("new")))
+    assert await get(world) == (410, "UploadEnded"), "remembered"
+    await world.clock.advance(RECENT_SECONDS)
+    assert (await get(world, "new"))[0] == 200
+
+
+async def test_an_upload_that_lapsed_and_is_allowed_anew_goes_on_soon(world: World) -> None:
+    await world.catalogue.put_transfer(world.ticket.session, world.spec(idle_seconds=1))
+
+    async def over() -> bool:
+        world.restart()
+        return await get(world) == (410, "UploadEnded")
+
+    await eventually(over)
+    await world.catalogue.put_transfer(world.ticket.session, world.spec())
+    await world.clock.advance(FRESH_SECONDS)
+    assert (await get(world))[0] == 200
+
+
+async def test_what_was_revoked_is_not_asked_about_for_wrong_tokens(world: World) -> None:
+    await world.catalogue.revoke_transfer(world.ticket.session)
+    assert await get(world) == (410, "UploadEnded")
+    await world.clock.advance(REVOKED_SECONDS - 1)
+    assert await get(world, "wrong") == (401, "Unauthorized")
+    assert world.exchanges() == 1
