@@ -125,8 +125,7 @@ class Actor:
             metadata.uid, metadata.generation, secrets.token_hex(_SERIAL_BYTES)
         )
         token = secrets.token_urlsafe(_TOKEN_BYTES).encode()
-        # The Secret comes first: a transfer that nobody has the token of would be open for nothing.
-        await self._applier.apply(self._handout.secret(key, model, transfer, token))
+        # The Secret comes last: whoever can read the token can use it. Without one all is issued again.
         await self._applier.apply(self._handout.role(key, model))
         spec = TransferSpec(
             service_account=f"{self._jobs.namespace}/{GATEWAY}",
@@ -140,6 +139,7 @@ class Actor:
         await (await self._registry.client()).put_transfer(transfer, spec)
         self._registry.answered()
         self._board.put(transfer, "upload", spec.repository)
+        await self._applier.apply(self._handout.secret(key, model, transfer, token))
 
     async def _clear_secret(self, key: Key, model: AnyModel, *, keep: bool) -> None:
         """Make way for the upload's Secret: never over somebody else's.
