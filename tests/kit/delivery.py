@@ -207,11 +207,15 @@ async def world(kubeconfig: Path, module_namespace: str, namespace: str) -> Asyn
 
 @asynccontextmanager
 async def delivering(
-    made: World, *, most_copies: int = 2, manager: Manager | None = None
+    made: World,
+    *,
+    most_copies: int = 2,
+    manager: Manager | None = None,
+    image: str = "example.com/ai-models:1",
 ) -> AsyncIterator[Delivery]:
     """Run the controllers of delivery."""
     manager = manager or Manager(made.client)
-    copies = JobSettings(made.module_namespace, "example.com/ai-models:1", "https://dmcr.invalid")
+    copies = JobSettings(made.module_namespace, image, "https://dmcr.invalid")
     settings = DeliverySettings(copies, made.storage_class, most_copies)
     delivery = setup(manager, settings, made.registry, SystemClock())
     running = asyncio.create_task(manager.run())

@@ -195,9 +195,40 @@ async def test_a_job_that_a_quota_refuses_is_told_and_holds_no_place(
         assert told.status.transfer
         assert told.status.transfer.queue_position is None
 
-        await unlimited(cluster.client, namespace)
         await cluster.annotate(model, retry="1")
+        await cluster.until(model, lambda seen: seen.status is not None and seen.status.observed_retry == "1")
+        refused = _refused_creations("403")
+        await cluster.annotate(model, nudge="1")
+        other = await cluster.phase(await cluster.make(Model, UPLOAD), Phase.WAIT_FOR_UPLOAD)
+        assert _refused_creations("403") == refused, "one wish is tried once"
+        await cluster.delete(other)
+
+        await unlimited(cluster.client, namespace)
+        await cluster.annotate(model, retry="2")
         await cluster.job(model)
+
+
+async def test_corrected_settings_replace_a_job_that_waits_for_a_node(
+    control_plane: Path,
+    namespace: str,
+    dmcr: Dmcr,
+    registry: RegistryClient,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("TOLD_AFTER", "MOST_HELD"):
+        monkeypatch.setattr(observed, name, 0.0)
+    monkeypatch.setattr(publications, "_LOOK_FOR_POD", 0.2)
+    wrong = {"node_selector": {"pool": "modles"}}
+    async with running_catalog(control_plane, namespace, dmcr.url, keep=True, **wrong) as cluster:
+        model = await cluster.phase(await cluster.make(Model, UPLOAD), Phase.WAIT_FOR_UPLOAD)
+        await upload.received(registry, names.repository(Key.of(model)), GGUF)
+        await cluster.job(await cluster.phase(model, Phase.PUBLISHING))
+        await cluster.until(model, lambda seen: "no nodes available" in _ready_text(seen))
+    async with running_catalog(control_plane, namespace, dmcr.url) as cluster:
+        job = await cluster.job(model, 2)
+        assert "nodeSelector" not in job.spec.template["spec"]
+        await upload.published(registry, names.repository(Key.of(model)), GGUF)
+        await cluster.phase(model, Phase.READY)
 
 
 async def test_a_pod_that_a_quota_refuses_or_that_has_no_node_is_told_in_the_clusters_words(
@@ -338,9 +369,9 @@ async def test_a_job_that_goes_slowly_is_followed_by_another_one(
     await eventually(another)
 
 
-def _refused_creations() -> float:
-    """Return how often an object could not be made because there is one of its name."""
-    labels = {"method": "POST", "code": "409"}
+def _refused_creations(code: str = "409") -> float:
+    """Return how often an object could not be made, usually because there is one of its name."""
+    labels = {"method": "POST", "code": code}
     return metrics.registry().get_sample_value("d8_ai_models_kube_requests_total", labels) or 0.0
 
 

@@ -66,6 +66,30 @@ async def test_what_the_modules_namespace_does_not_take_is_told_and_waited_for(
         await made.bound("ai-model-gemma-1")
 
 
+async def test_a_copy_that_waits_is_made_anew_with_a_corrected_image(
+    made: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(observed, "MOST_HELD", 0.0)
+    made.kubelet_works.clear()
+
+    async def image() -> str:
+        jobs = await made.client.list(Job, made.module_namespace)
+        return "".join(job.spec.template["spec"]["containers"][0]["image"] for job in jobs)
+
+    async def is_made_with(wanted: str) -> bool:
+        return await image() == wanted
+
+    await made.model("gemma")
+    await made.workload("app", model="gemma")
+    async with delivering(made, image="example.com/typo:1"):
+        await eventually(partial(says, made, "Its Pod does not run: no nodes available"))
+        assert await image() == "example.com/typo:1"
+    async with delivering(made, image="example.com/right:1"):
+        await eventually(partial(is_made_with, "example.com/right:1"))
+        made.kubelet_works.set()
+        await made.bound("ai-model-gemma-1")
+
+
 async def test_copies_that_cannot_run_take_turns_and_hold_no_place_from_one_that_can(
     made: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
