@@ -58,6 +58,9 @@ class Arrivals:
     def journaled(self, *_: object) -> None:
         return
 
+    def resumed(self, *_: object) -> None:
+        return
+
     def delivered(self, *_: object) -> None:
         return
 

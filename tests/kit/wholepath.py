@@ -59,8 +59,11 @@ class WholePath:
         made: AnyModel = await eventually(found)
         return await self.cluster.phase(made, phase)
 
-    async def worker(self, model: AnyModel, attempt: int = 1) -> Worker:
-        """Return the attempt's program with the environment and the identity of the Job's Pod."""
+    async def worker(self, model: AnyModel, attempt: int = 1, *, url: str = "") -> Worker:
+        """Return the attempt's program with the environment and the identity of the Job's Pod.
+
+        ``url``: the registry's address for it, where that is not its own.
+        """
         job = await self.cluster.job(model, attempt)
         pod = await self.cluster.pod(job)
         token = self._token("ai-models-publication", pod.metadata.name)
@@ -69,7 +72,7 @@ class WholePath:
         del given["PUBLICATION_DMCR_URL"]
         folder = self._folder / model.metadata.name
         folder.mkdir(exist_ok=True)
-        return Worker(self.dmcr.url, given.pop("PUBLICATION_REPOSITORY"), folder, attempt, **given)
+        return Worker(url or self.dmcr.url, given.pop("PUBLICATION_REPOSITORY"), folder, attempt, **given)
 
     async def published(self, model: AnyModel, attempt: int = 1) -> None:
         """Run the attempt's program to its end, and report that to the cluster."""

@@ -92,11 +92,12 @@ class Actor:
         client, repository = await self._registry.client(), names.repository(key)
         match action:
             case state.RevokeTransfer(transfer):
-                await self._revoke(transfer)
+                await self._revoke(transfer, keep_sessions=True)
             case state.RevokeTransfers():
                 for item in await client.list_transfers():
                     if names.uid_of(item.id) == model.metadata.uid:
                         await self._revoke(item.id)
+                await client.end_sessions(repository)
             case state.RemoveTag(tag):
                 await client.delete_manifest(repository, tag)
             case state.CloseRepository():
@@ -105,15 +106,16 @@ class Actor:
                 raise TypeError(f"no such action: {action}")
         self._registry.answered()
 
-    async def _revoke(self, transfer: str) -> None:
-        await (await self._registry.client()).revoke_transfer(transfer)
+    async def _revoke(self, transfer: str, *, keep_sessions: bool = False) -> None:
+        await (await self._registry.client()).revoke_transfer(transfer, keep_sessions=keep_sessions)
         self._board.revoked(transfer)
 
     async def _step_back(self, model: AnyModel, attempt: int, obstacle: state.Obstacle) -> None:
         """End an attempt; whoever its Job's end wakes up has to find it behind them already."""
         metadata = model.metadata
         self._slots.hinder(metadata.uid, obstacle)
-        await self._revoke(names.publication_transfer(metadata.uid, metadata.generation, attempt))
+        transfer = names.publication_transfer(metadata.uid, metadata.generation, attempt)
+        await self._revoke(transfer, keep_sessions=True)
         self._registry.answered()
         await self._delete_jobs(model)
 

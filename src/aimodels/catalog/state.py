@@ -199,14 +199,14 @@ class StepBack(Action):
 
 @dataclass(frozen=True)
 class RevokeTransfer(Action):
-    """Refuse one transfer from now on."""
+    """Refuse one attempt's transfer from now on; what it stored is there for the next attempt."""
 
     transfer: str
 
 
 @dataclass(frozen=True)
 class RevokeTransfers(Action):
-    """Refuse every transfer of this model from now on."""
+    """Refuse every transfer of this model from now on, and drop what any of them left unfinished."""
 
 
 @dataclass(frozen=True)

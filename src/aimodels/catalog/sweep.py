@@ -73,6 +73,7 @@ class Sweeper:
             uid = names.uid_of(item.id)
             if uid is not None and not moving.get(uid, False):
                 await client.revoke_transfer(item.id)
+                await client.end_sessions(item.repository)
                 _LOG.warning("transfer that no model needs revoked", transfer=item.id)
         for job in jobs:
             if job.metadata.labels.get(names.UID_LABEL) not in moving:

@@ -84,8 +84,10 @@ class TransferBoard:
         return None if self._items is None else self._items.get(name)
 
     def bytes_of(self, item: TransferProgress) -> Bytes:
-        """Return how far a transfer is; a publication is as far as it has read its source."""
-        moved = item.offset if is_upload(item.id) else max(item.delivered_bytes, item.received_bytes)
+        """Return how far a transfer is; a publication has read or found stored so much of its source."""
+        moved = item.offset
+        if not is_upload(item.id):
+            moved = max(moved, item.delivered_bytes, item.received_bytes)
         if item.expected_bytes is not None:
             moved = min(moved, item.expected_bytes)
         return Bytes(moved, item.expected_bytes, self._speeds.get(item.id), item.last_progress_time)

@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from aimodels.dmcr import names
 from aimodels.dmcr.door import bearer
-from aimodels.dmcr.problems import Denied, Invalid, TryAgain, Unsupported
+from aimodels.dmcr.problems import Denied, Invalid, NotFound, TryAgain, Unsupported
 from modelio.registry.wire import TokenRequest, TransferList, TransferProgress, TransferSpec
 from opskit.logging import logger
 
@@ -69,6 +69,7 @@ class Control:
             Route("/token", self.token, methods=["POST"]),
             Route("/api/transfers/v1", self.list_transfers, methods=["GET"]),
             Route("/api/transfers/v1/{id}", self.transfer, methods=["GET", "PUT", "DELETE"]),
+            Route("/api/sessions/v1/{name:path}", self.end_sessions, methods=["DELETE"]),
             Route("/api/repositories/v1/{name:path}", self.close_repository, methods=["DELETE"]),
         ]
 
@@ -95,9 +96,17 @@ class Control:
             _log.info("transfer allowed", transfer=transfer, by=caller.name)
             return Response(status_code=204)
         if request.method == "DELETE":
-            await self._revoke(transfer, caller)
+            await self._revoke(transfer, caller, keep=_keeps_sessions(request))
             return Response(status_code=204)
         return _json(await self._progress(await self._transfers.get(transfer)))
+
+    async def end_sessions(self, request: Request) -> Response:
+        """End what ended transfers have left open in a repository: repeatable, also when there is none."""
+        caller = await self._catalogue(request)
+        name = names.repository(request.path_params["name"])
+        await self._sessions.void_abandoned(name, self._is_over)
+        _log.info("sessions of ended transfers ended", repository=name, by=caller.name)
+        return Response(status_code=204)
 
     async def close_repository(self, request: Request) -> Response:
         """Close a repository's record: repeatable, also when there is none."""
@@ -115,17 +124,18 @@ class Control:
             raise Denied(f"the registry is read-only: {self._ownership.read_only}")
         return caller
 
-    async def _revoke(self, transfer: str, caller: Principal) -> None:
+    async def _revoke(self, transfer: str, caller: Principal, *, keep: bool) -> None:
         ended = await self._transfers.revoke(transfer)
         if ended is None:
             return
         if "push" in ended.spec.actions:
-            await self._sessions.void_transfer(transfer)
+            await (self._sessions.fence_transfer if keep else self._sessions.void_transfer)(transfer)
         totals = await self._metering.totals(transfer)
         _log.info(
             "transfer ended",
             transfer=transfer,
             purpose=ended.spec.purpose,
+            sessions_kept=keep,
             repository=ended.spec.repository,
             by=caller.name,
             expected_bytes=ended.spec.expected_bytes,
@@ -133,6 +143,13 @@ class Control:
             delivered_bytes=totals.delivered,
             bytes_per_second=totals.bytes_per_second(),
         )
+
+    async def _is_over(self, transfer: str) -> bool:
+        """Tell whether a transfer was revoked, or is so long ago that nothing is known of it."""
+        try:
+            return (await self._transfers.get(transfer)).state == "revoked"
+        except NotFound:
+            return True
 
     async def _progress(self, transfer: Transfer) -> TransferProgress:
         totals, record = await asyncio.gather(
@@ -157,6 +174,14 @@ def progress(transfer: Transfer, totals: Totals, tags: dict[str, str]) -> Transf
         last_progress_time=datetime.fromtimestamp(totals.at, UTC) if totals.at else None,
         tags=tags,
     )
+
+
+def _keeps_sessions(request: Request) -> bool:
+    """Tell whether what the transfer stored is to be there for another one."""
+    asked = request.query_params.get("sessions", "void")
+    if asked not in ("keep", "void"):
+        raise Invalid(f"sessions={asked[:40]!a}: it is keep or void", code="QUERY_INVALID")
+    return asked == "keep"
 
 
 async def _body(request: Request, kind: type[T]) -> T:

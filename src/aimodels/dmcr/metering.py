@@ -173,6 +173,11 @@ class Metering:
         if (account := self._touch(principal)) is not None:
             account.journal(session, offset)
 
+    def resumed(self, principal: Principal, session: str, offset: int) -> None:
+        """A session that was begun before goes on from ``offset``: stored, though nothing moved now."""
+        if (account := self._touch(principal, moving=False)) is not None:
+            account.journal(session, offset)
+
     def delivered(self, principal: Principal, digest: str, start: int, end: int) -> None:
         """Bytes ``[start, end)`` of the blob were handed to the reader's connection."""
         DELIVERED.labels(principal.purpose).inc(end - start)
@@ -212,7 +217,7 @@ class Metering:
             elif now - account.touched > IDLE_SECONDS:
                 self._accounts.pop(transfer, None)
 
-    def _touch(self, principal: Principal) -> Account | None:
+    def _touch(self, principal: Principal, *, moving: bool = True) -> Account | None:
         transfer = principal.transfer
         if transfer is None:
             return None
@@ -222,8 +227,9 @@ class Metering:
             account = self._accounts[transfer] = Account(self._replica, now)
         account.dirty = True
         account.touched = now
-        account.at = self._swaps.now()
-        account.began = account.began or account.at
+        if moving:
+            account.at = self._swaps.now()
+            account.began = account.began or account.at
         return account
 
     async def _write(self, transfer: str, account: Account) -> None:

@@ -83,6 +83,10 @@ class Meter(Protocol):
         """The session's durable offset is now ``offset``; later sessions of a transfer start at 0 again."""
         ...
 
+    def resumed(self, principal: Principal, session: str, offset: int) -> None:
+        """A session that was begun before goes on from ``offset``: stored, though nothing moved now."""
+        ...
+
     def delivered(self, principal: Principal, digest: str, start: int, end: int) -> None:
         """Bytes ``[start, end)`` of the blob were handed to the reader's connection."""
         ...

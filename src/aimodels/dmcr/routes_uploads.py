@@ -49,6 +49,8 @@ class UploadRoutes:
         if digest is not None:
             names.digest(digest)
         upload = await self._registry.sessions.open(record, self._opening(request, digest))
+        if upload.session.offset:
+            self._registry.meter.resumed(request.principal, upload.sid, upload.session.offset)
         if digest is None:
             return _accepted(202, name, upload)
         async with self._registry.sessions.turns.take(upload.sid) as turn:

@@ -23,6 +23,8 @@ from aimodels.dmcr.swaps import Held, Lost, Swaps
 from aimodels.dmcr.turns import Turns
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from aimodels.dmcr.blobs import Blobs
     from aimodels.dmcr.parts import Plan
 
@@ -125,23 +127,57 @@ class Sessions:
             await self._swaps.store.delete(tail_key(upload.sid))
         return True
 
+    async def fence_transfer(self, transfer: str) -> None:
+        """Take every open upload of a revoked transfer from its writer; what is stored waits for another."""
+        await self._end_each(lambda session: _is_of(session, transfer), self._fence)
+
     async def void_transfer(self, transfer: str) -> None:
         """End every open upload of a revoked transfer."""
+        await self._end_each(lambda session: _is_of(session, transfer), self.void)
+
+    async def void_abandoned(self, repository: str, is_over: Callable[[str], Awaitable[bool]]) -> None:
+        """End the repository's open uploads that were begun for a transfer that ``is_over``."""
+
+        async def abandoned(session: Session) -> bool:
+            ours = session.repo == repository and session.transfer is not None
+            return ours and await is_over(session.transfer or "")
+
+        await self._end_each(abandoned, self.void)
+
+    async def _end_each(
+        self, chosen: Callable[[Session], Awaitable[bool]], end: Callable[[Upload], Awaitable[bool]]
+    ) -> None:
         keys = [key async for key in self._swaps.store.list("uploads/") if key.endswith(".json")]
         for at in range(0, len(keys), _IN_PARALLEL):
-            voiding = (self._void_of(transfer, key) for key in keys[at : at + _IN_PARALLEL])
-            for outcome in await asyncio.gather(*voiding, return_exceptions=True):
+            ending = (self._end_one(key, chosen, end) for key in keys[at : at + _IN_PARALLEL])
+            for outcome in await asyncio.gather(*ending, return_exceptions=True):
                 if isinstance(outcome, BaseException):
                     raise outcome
 
-    async def _void_of(self, transfer: str, key: str) -> None:
+    async def _end_one(
+        self,
+        key: str,
+        chosen: Callable[[Session], Awaitable[bool]],
+        end: Callable[[Upload], Awaitable[bool]],
+    ) -> None:
         sid = key.removeprefix("uploads/").removesuffix(".json")
         for _ in range(_ROUNDS):
             held = await self._swaps.load(key, Session)
-            if held is None or held.value.transfer != transfer or held.value.state not in _WRITABLE:
+            if held is None or held.value.state not in _WRITABLE or not await chosen(held.value):
                 return
-            if await self.void(Upload(sid, held)):
+            if await end(Upload(sid, held)):
                 return
+
+    async def _fence(self, upload: Upload) -> bool:
+        """Raise the attempt as a take-over does, for nobody; False when the upload was changed meanwhile."""
+        if await self.turns.stop(upload.sid):
+            return False
+        fenced = replace(upload.session, attempt=upload.session.attempt + 1, at=self._swaps.now())
+        try:
+            await self._swaps.swap(session_key(upload.sid), upload.held, fenced)
+        except Lost:
+            return False
+        return True
 
     async def _try_open(self, record: Record, opening: Opening) -> Upload | None:
         """Walk the key's serials to the newest session and take it over, or begin the next one."""
@@ -197,6 +233,10 @@ class Sessions:
             hash=_empty_hash(opening.algorithm),
         )
         return Upload(sid, await self._swaps.new(session_key(sid), session))
+
+
+async def _is_of(session: Session, transfer: str) -> bool:
+    return session.transfer == transfer
 
 
 def unknown() -> NotFound:

@@ -187,6 +187,14 @@ class RegistryClient:
         answer = await self._transport.call("GET", "/api/transfers/v1", ok={200}, most=16 << 20)
         return decoded(answer, TransferList).items
 
-    async def revoke_transfer(self, transfer: str) -> None:
-        """Refuse the transfer's grants from now on and void its sessions; one that is gone is fine."""
-        await self._transport.call("DELETE", f"/api/transfers/v1/{transfer}", ok={200, 202, 204, 404})
+    async def revoke_transfer(self, transfer: str, *, keep_sessions: bool = False) -> None:
+        """Refuse the transfer's grants from now on and void its sessions; one that is gone is fine.
+
+        ``keep_sessions``: its writers lose them too, but what is stored waits for whoever has the resume key.
+        """
+        target = f"/api/transfers/v1/{transfer}{'?sessions=keep' if keep_sessions else ''}"
+        await self._transport.call("DELETE", target, ok={200, 202, 204, 404})
+
+    async def end_sessions(self, repository: str) -> None:
+        """Void every session that was kept in the repository, or left there, by a transfer that has ended."""
+        await self._transport.call("DELETE", f"/api/sessions/v1/{repository}", ok={204})

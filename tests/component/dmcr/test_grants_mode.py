@@ -113,8 +113,8 @@ class World:
             async with self.dmcr.client.request(method, path, headers=headers, **kwargs) as answer:
                 await answer.read()
                 return answer.status
-        except aiohttp.ClientOSError:  # the connection was closed while the body was being sent
-            return 413
+        except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError):
+            return 413  # the connection was closed while the body was being sent
 
     async def grant(self, token: str, transfer: str | None = None) -> str:
         asked = {"transfer": transfer} if transfer else {}
@@ -152,6 +152,10 @@ async def registry(control_plane: Path, tmp_path_factory: pytest.TempPathFactory
 @pytest.fixture
 def world(registry: Registry) -> World:
     return World(registry)
+
+
+async def once(piece: bytes) -> AsyncIterator[bytes]:
+    yield piece
 
 
 async def push(client: RegistryClient, repository: str, body: bytes = b"weights") -> str:
@@ -345,6 +349,38 @@ async def test_revocation_ends_grants_and_uploads_within_seconds(world: World) -
     assert await world.progress() == []
     await world.catalogue.revoke_transfer(world.publication)
     await world.catalogue.revoke_transfer("never-was")
+
+
+async def test_revocation_may_leave_what_is_stored_to_the_next_transfer(world: World) -> None:
+    await world.catalogue.put_transfer(world.publication, world.spec())
+    first = await world.job_client().open_upload(world.repo, "key", 100)
+    await first.send(once(bytes(40)), length=40)
+    await world.catalogue.revoke_transfer(world.publication, keep_sessions=True)
+    with pytest.raises((Denied, SessionLost)):
+        await first.send(once(bytes(60)), length=60)
+    second, third = f"{world.publication}-a2", f"{world.publication}-a3"
+    await world.catalogue.put_transfer(second, world.spec())
+    job = world.job_client(second)
+    assert (await job.open_upload(world.repo, "key", 100)).offset == 40
+    assert [each.offset for each in await world.progress()] == [40]
+    await world.catalogue.end_sessions(world.repo)
+    assert (await job.open_upload(world.repo, "key", 100)).offset == 40, "its transfer is on"
+    await world.catalogue.revoke_transfer(second, keep_sessions=True)
+    await world.catalogue.end_sessions(world.repo)
+    await world.catalogue.put_transfer(third, world.spec())
+    assert (await world.job_client(third).open_upload(world.repo, "key", 100)).offset == 0
+    assert (
+        await world.raw("DELETE", f"/api/transfers/v1/{third}?sessions=some", await world.catalogue_grant())
+        == 400
+    )
+    assert (
+        await world.raw(
+            "DELETE",
+            f"/api/sessions/v1/{world.repo}",
+            await world.grant(world.accounts.token(world.job, JOB_POD), third),
+        )
+        == 403
+    )
 
 
 async def test_second_replica_honours_a_revocation_within_seconds(world: World, tmp_path: Path) -> None:

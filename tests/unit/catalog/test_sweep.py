@@ -26,6 +26,7 @@ class Transfers:
 
     def __init__(self, *names: str) -> None:
         self.standing = list(names)
+        self.swept: list[str] = []
 
     async def client(self) -> Transfers:
         return self
@@ -36,6 +37,9 @@ class Transfers:
     async def revoke_transfer(self, name: str) -> None:
         self.standing.remove(name)
 
+    async def end_sessions(self, repository: str) -> None:
+        self.swept.append(repository)
+
 
 async def swept(*models: AnyModel) -> list[str]:
     """Return which transfers stand after a sweep."""
@@ -45,6 +49,7 @@ async def swept(*models: AnyModel) -> list[str]:
     jobs: Store[Job] = Store("Job")
     client = cast("Client", None)
     await Sweeper(client, cast("Registry", registry), [store], jobs, ManualClock()).once()
+    assert (registry.swept == ["r"] * 2) == (registry.standing == ["copy-x"])
     return registry.standing
 
 

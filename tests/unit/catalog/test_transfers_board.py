@@ -138,6 +138,11 @@ async def test_a_publication_is_as_far_as_it_has_read(world: World) -> None:
     assert world.board.bytes_of(seen).moved == 100
 
 
+async def test_what_an_earlier_attempt_stored_counts_for_the_next_one(world: World) -> None:
+    seen = item(PUBLISH, 70, delivered_bytes=15, received_bytes=10, expected_bytes=100)
+    assert world.board.bytes_of(seen).moved == 70
+
+
 async def test_the_poll_rests_while_nobody_needs_it(world: World) -> None:
     world.needed = False
     running = asyncio.create_task(world.board.run())

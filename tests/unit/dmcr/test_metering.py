@@ -59,6 +59,14 @@ async def test_offsets_add_up_over_sessions_and_never_go_back(world: World) -> N
     assert totals.at == int(world.clock.now().timestamp())
 
 
+async def test_what_was_stored_before_counts_and_is_no_movement(world: World) -> None:
+    here, there = world.replicas
+    here.resumed(JOB, "s1", 64)
+    await here.flush()
+    totals = await there.totals("t1")
+    assert (totals.received, totals.offset, totals.at) == (0, 64, None)
+
+
 async def test_speed_is_over_all_replicas_from_the_first_byte_to_the_last(world: World) -> None:
     here, there = world.replicas
     assert (await here.totals("t1")).bytes_per_second() is None

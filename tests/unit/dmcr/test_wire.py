@@ -231,6 +231,49 @@ async def test_the_end_of_a_transfer_ends_its_open_uploads_only(client: Client) 
     assert states == {"ours": "void", "theirs": "new"}
 
 
+async def test_a_fenced_transfer_s_bytes_wait_for_the_next_one(client: Client) -> None:
+    sessions, network = client.replica.registry.sessions, client.world.network
+    await network.finish(client.replica.registry.repositories.open(NAME))
+    record = await network.finish(client.replica.registry.repositories.find(NAME))
+    first = await network.finish(sessions.open(record, Opening(key="k", transfer="first")))
+    location = f"{UPLOADS}{first.sid}.1"
+    assert (await client("PATCH", location, DATA[:100])).status == 202
+    await network.finish(sessions.fence_transfer("first"))
+    late = await client("PATCH", location, DATA[100:])
+    assert (late.status, code(late)) == (409, code(await client("PATCH", f"{UPLOADS}{first.sid}.9", b"")))
+    second = await network.finish(sessions.open(record, Opening(key="k", transfer="second")))
+    assert (second.sid, second.session.offset) == (first.sid, 100)
+
+
+async def test_a_writer_that_is_still_at_it_loses_a_fenced_session(client: Client) -> None:
+    sessions, network = client.replica.registry.sessions, client.world.network
+    await network.finish(client.replica.registry.repositories.open(NAME))
+    record = await network.finish(client.replica.registry.repositories.find(NAME))
+    other = client.world.replica("two")
+    first = await network.finish(sessions.open(record, Opening(key="k", transfer="first")))
+    writing = await client.world.start(other, "PATCH", f"{UPLOADS}{first.sid}.1", DATA)
+    await network.run_until("two", "put", "uploads/")
+    await network.finish(sessions.fence_transfer("first"), "one")
+    answer = await network.finish(writing)
+    assert answer.status == 409, "the swap that would have journaled its bytes is refused"
+
+
+async def test_what_ended_transfers_left_in_a_repository_is_ended(client: Client) -> None:
+    sessions, network = client.replica.registry.sessions, client.world.network
+    for name in (NAME, "models/team/other"):
+        await network.finish(client.replica.registry.repositories.open(name))
+        record = await network.finish(client.replica.registry.repositories.find(name))
+        for transfer in ("over", "on", None):
+            await network.finish(sessions.open(record, Opening(key=f"{transfer}", transfer=transfer)))
+
+    async def is_over(transfer: str) -> bool:
+        return transfer == "over"
+
+    await network.finish(sessions.void_abandoned(NAME, is_over))
+    ended = [one for _, one in client.world.each("uploads/", Session) if one.state == "void"]
+    assert [(one.repo, one.transfer) for one in ended] == [(NAME, "over")]
+
+
 @pytest.mark.parametrize(
     ("method", "target", "status"),
     [
