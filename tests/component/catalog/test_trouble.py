@@ -9,7 +9,7 @@ import pytest
 
 from aimodels.api.model import AnyModel, Model
 from aimodels.api.reasons import ConditionType, ModelReason, Phase
-from aimodels.catalog import names, publications, registry
+from aimodels.catalog import attempts, names, publications, registry
 from aimodels.catalog.names import Key
 from aimodels.jobs import observed
 from kubekit.client import Client, connect
@@ -17,6 +17,7 @@ from kubekit.conditions import find
 from kubekit.errors import Forbidden
 from kubekit.resources import Deployment, Job, Namespace, Role, Secret
 from opskit import metrics
+from opskit.retry import Backoff
 from tests.kit import upload
 from tests.kit.catalog import Cluster, running_catalog
 from tests.kit.controlplane import fresh_namespace
@@ -282,6 +283,26 @@ async def test_publications_whose_pods_do_not_run_take_turns(
         await upload.published(registry, names.repository(Key.of(second)), GGUF)
         for model in (first, second):
             await cluster.phase(model, Phase.READY)
+
+
+async def test_the_place_of_one_that_pauses_is_taken_at_once(
+    control_plane: Path,
+    namespace: str,
+    dmcr: Dmcr,
+    registry: RegistryClient,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(attempts, "_BACKOFF", Backoff(first=50.0, most=50.0, jitter=0.0))
+    async with running_catalog(control_plane, namespace, dmcr.url, max_publications=1) as cluster:
+        first, second = [
+            await cluster.phase(await cluster.make(Model, UPLOAD), Phase.WAIT_FOR_UPLOAD) for _ in range(2)
+        ]
+        await upload.received(registry, names.repository(Key.of(first)), GGUF)
+        job = await cluster.job(await cluster.phase(first, Phase.PUBLISHING))
+        await upload.received(registry, names.repository(Key.of(second)), GGUF)
+        await cluster.until(second, lambda seen: "number 1 in the queue" in _ready_text(seen))
+        await cluster.end_pod(job, 1)
+        await cluster.job(second)
 
 
 def _ready_text(model: AnyModel) -> str:
