@@ -75,11 +75,21 @@ def _policy(order: InferenceService, sources: Sources) -> EffectivePolicy | Halt
             f"Class {name} does not take orders from namespace {namespace}. Open to it: "
             f"{_open_to(namespace, sources)}.",
         )
+    return _usable(klass) or policy
+
+
+def _usable(klass: InferenceServiceClass) -> Halt | None:
+    """Return why the class cannot be used; what was said about an earlier form of it says nothing of this."""
+    name = klass.metadata.name
     ready = find(klass.status.conditions if klass.status else (), ClassCondition.READY)
-    if ready is None or ready.status != "True":
-        told = ready.message if ready else "It was not looked at yet."
-        return _halt(OrderReason.CLASS_NOT_READY, f"Class {name} cannot be used: {told}")
-    return policy
+    if ready is None or ready.observed_generation != klass.metadata.generation:
+        text = f"Class {name} was not looked at yet in its present form."
+        return Halt(
+            OrderCondition.CLASS_RESOLVED, OrderReason.CLASS_NOT_READY, text, outage=True, passing=True
+        )
+    if ready.status != "True":
+        return _halt(OrderReason.CLASS_NOT_READY, f"Class {name} cannot be used: {ready.message}")
+    return None
 
 
 def _open_to(namespace: str, sources: Sources) -> str:

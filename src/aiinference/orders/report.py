@@ -93,7 +93,7 @@ def _sequence(o: Observation, said: _Sayings) -> None:
     """Say how far the order got: class, model, plan."""
     halt, policy = o.resolved.halt, o.resolved.policy
     if halt is not None and halt.condition is OrderCondition.CLASS_RESOLVED:
-        said.say(halt.condition, "False", halt.reason, halt.message)
+        _halted(halt.condition, o, said)
     elif policy is not None and policy.class_name is None:
         said.say(
             OrderCondition.CLASS_RESOLVED,

@@ -48,11 +48,20 @@ class Others:
         return self.plan_said
 
 
-def klass(name: str = "llm", *, ready: bool = True, **spec: Any) -> InferenceServiceClass:
+def klass(
+    name: str = "llm", *, ready: bool = True, generation: int = 1, **spec: Any
+) -> InferenceServiceClass:
+    """Return a class whose first form was looked at."""
     since = "2026-01-01T00:00:00Z"
-    said = {"type": "Ready", "status": "True" if ready else "False", "reason": "Ready", "message": "Missing."}
+    said: dict[str, Any] = {
+        "type": "Ready",
+        "status": "True" if ready else "False",
+        "reason": "Ready",
+        "message": "Missing.",
+    }
+    said |= {"observedGeneration": 1}
     raw = {
-        "metadata": {"name": name, "resourceVersion": "1", "uid": name},
+        "metadata": {"name": name, "resourceVersion": "1", "uid": name, "generation": generation},
         "spec": {"modelPolicy": {"allowedEndpointTypes": ["Chat"]}} | spec,
         "status": {"conditions": [said | {"lastTransitionTime": since}]},
     }
@@ -102,6 +111,17 @@ async def test_a_class_that_does_not_hold_is_all_that_is_looked_at() -> None:
         OrderReason.CLASS_NOT_READY,
         "Class llm cannot be used: Missing.",
     )
+    assert others.asked == []
+
+
+async def test_what_was_said_of_an_earlier_form_of_a_class_says_nothing_of_this_one() -> None:
+    others = Others()
+    for ready in (True, False):
+        found = await halted(others, klass(ready=ready, generation=2))
+        assert found.reason is OrderReason.CLASS_NOT_READY
+        assert found.message == "Class llm was not looked at yet in its present form."
+        assert found.outage
+        assert found.passing
     assert others.asked == []
 
 

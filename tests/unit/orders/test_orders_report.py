@@ -65,6 +65,14 @@ def test_what_stops_the_sequence_is_the_reason_of_ready(
     assert found.auth_secret_name is None
 
 
+def test_a_class_that_is_looked_at_just_now_does_not_take_back_that_it_held() -> None:
+    before = status(observed(running=workload(), health=WELL), NOW)
+    halt = stopped(OrderCondition.CLASS_RESOLVED, OrderReason.CLASS_NOT_READY, outage=True)
+    found = said(status(observed(halt, running=workload(), health=WELL, earlier=before), LATER))
+    assert found["ClassResolved"] == ("True", "ClassResolved")
+    assert found["Ready"] == ("True", "Ready")
+
+
 def test_a_refused_object_is_said_of_the_runtime() -> None:
     halt = stopped(OrderCondition.RUNTIME_CURRENT, OrderReason.OBJECT_CONFLICT).halt
     found = status(observed(replace(planned(), halt=halt)), NOW)
