@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from aiinference.api.reasons import UpdateStrategy
-from aiinference.planner.asking import launch_request
 from aiinference.probes import deadline
 from aiinference.workload import frozen, names
 from aiinference.workload.intent import Intent
 
 if TYPE_CHECKING:
     from aiinference.api.orders import InferenceService
-    from aiinference.classes.policy import EffectivePolicy
     from aiinference.models.resolving import ResolvedModel
     from aiinference.orders.state import Observation
 
@@ -33,7 +31,7 @@ def intent(o: Observation) -> Intent | None:
         order=o.order,
         policy=found.policy,
         plan=found.plan,
-        asked=_asked(o.order, found.policy, found.model),
+        asked=_asked(o.order, found.model),
         endpoint_type=found.model.resolution.endpoint_type,
         host=o.host,
         startup_seconds=startup_seconds(o),
@@ -41,10 +39,20 @@ def intent(o: Observation) -> Intent | None:
     )
 
 
-def _asked(order: InferenceService, policy: EffectivePolicy, model: ResolvedModel) -> str:
-    """Return the digest of what a plan is asked for; what the module itself allows is no part of it."""
-    request = launch_request(order, policy, model.facts, model.resolution, runtime_fallback=True)
-    return f"sha256:{sha256(msgspec.json.encode(request)).hexdigest()}"
+def _asked(order: InferenceService, model: ResolvedModel) -> str:
+    """Return the digest of what the order asks for.
+
+    What is known of the model beside its digest, and what the class allows, may change while the order runs:
+    neither is a reason to start it again.
+    """
+    facts, wanted = model.facts, order.spec.resources
+    asked = {
+        "model": [facts.scope, facts.namespace, facts.name, facts.digest],
+        "endpointType": model.resolution.endpoint_type,
+        "launchStrategy": order.spec.launch_strategy,
+        "deviceClasses": sorted(wanted.accelerator.device_classes) if wanted and wanted.accelerator else [],
+    }
+    return f"sha256:{sha256(msgspec.json.encode(asked)).hexdigest()}"
 
 
 def startup_seconds(o: Observation) -> int:

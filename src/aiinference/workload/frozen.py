@@ -5,8 +5,9 @@ What belongs here: what a template was made from, and taking the old one back. W
 
 A newer controller, recipe, gate or setting would render another template, and every running order would be
 started anew. So the template is kept as it was made, on the object that it is for, together with a digest of
-what the order and its class say: the question that was put to the planner, and not its answer. While that
-digest is the same, the kept template is applied again, which also repairs what somebody else has changed.
+what the order asks for and of what its class has Pods be: not of the plan, and not of all that the planner is
+told. While that digest is the same, the kept template is applied again, which also repairs what somebody else
+has changed.
 """
 
 from __future__ import annotations

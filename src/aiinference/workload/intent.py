@@ -45,7 +45,7 @@ class Intent:
     order: InferenceService
     policy: EffectivePolicy
     plan: LaunchPlan
-    #: digest of the question that the plan answers
+    #: digest of what the order asks for
     asked: str
     #: None for an order without a class
     endpoint_type: str | None

@@ -1,22 +1,23 @@
-"""What an order runs as, and which host it has."""
+"""What an order runs as."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
 
-from aiinference.api.orders import EndpointStatus, InferenceService, InferenceServiceStatus
+from aiinference.api.orders import OrderedAccelerator, OrderedResources
 from aiinference.api.reasons import OrderCondition, OrderReason
 from aiinference.orders.decide import intent, must_stop_first
-from aiinference.orders.hosts import host
-from kubekit.resources.meta import ObjectMeta
+from aiinference.workload import frozen
 from tests.kit.ordersmodels import order, policy
-from tests.kit.orderstates import NOW, external, observed, planned, stopped, workload
+from tests.kit.orderstates import accelerated, observed, planned, stopped, workload
 
-TEMPLATE = "%s.example.com"
+if TYPE_CHECKING:
+    from aiinference.api.orders import InferenceService
+    from aiinference.orders.state import Resolved
 
 
 def test_an_order_that_nothing_stands_in_the_way_of_is_built() -> None:
@@ -48,38 +49,42 @@ def test_recreate_waits_until_the_earlier_launch_is_gone() -> None:
     assert not must_stop_first(rolling, replace(o, workload=workload(wanted, noted=other)))
 
 
-def named(
-    namespace: str, minutes: int = 0, domain: str | None = None, *, seen: bool = True
-) -> InferenceService:
-    """Return an order "chat" that was made so many minutes after the first."""
-    endpoint = EndpointStatus(type="External", domain=domain)
-    status = InferenceServiceStatus(endpoint=endpoint) if seen else None
-    place = ObjectMeta(
-        name="chat", namespace=namespace, uid=namespace, creation_timestamp=NOW + timedelta(minutes=minutes)
+def digest(resolved: Resolved | None = None, ordered: InferenceService | None = None) -> str:
+    o = observed(resolved)
+    wanted = intent(replace(o, order=ordered) if ordered else o)
+    assert wanted is not None
+    return frozen.launch_digest(wanted)
+
+
+def known(**facts: Any) -> Resolved:
+    found = planned(accelerated())
+    assert found.model is not None
+    return replace(
+        found, model=replace(found.model, facts=msgspec.structs.replace(found.model.facts, **facts))
     )
-    return msgspec.structs.replace(order("qwen"), metadata=place, status=status)
 
 
-def test_a_host_is_the_orders_name_and_stays() -> None:
-    mine = named("a")
-    assert host(mine, external(), TEMPLATE, [mine]) == "chat.example.com"
-    kept = named("a", domain="old.example.com")
-    assert host(kept, external(), TEMPLATE, [kept]) == "old.example.com"
+def test_what_is_learnt_of_a_model_or_allowed_by_a_class_starts_nothing_again() -> None:
+    before = digest(planned(accelerated()))
+    for neutral in (
+        known(supported_features=("Tools",)),
+        known(size_bytes=1, context_window_tokens=1, family="x"),
+        planned(accelerated(max_count=2)),
+        planned(accelerated(allowed_device_classes=("a", "b"))),
+    ):
+        assert digest(neutral) == before
 
 
-def test_a_host_that_is_taken_gets_the_namespace_too() -> None:
-    mine, other = named("b"), named("a", domain="chat.example.com")
-    assert host(mine, external(), TEMPLATE, [other, mine]) == "chat--b.example.com"
-
-
-def test_of_two_at_once_the_first_made_gets_the_plain_host() -> None:
-    first, second = named("b", seen=False), named("a", minutes=1, seen=False)
-    both = [first, second]
-    assert host(first, external(), TEMPLATE, both) == "chat.example.com"
-    assert host(second, external(), TEMPLATE, both) == "chat--a.example.com"
-
-
-def test_who_is_not_reached_from_outside_has_no_host() -> None:
-    mine = named("a", domain="old.example.com")
-    assert host(mine, policy("llm", "Chat"), TEMPLATE, []) is None
-    assert host(mine, external(), "", []) is None
+def test_another_model_or_another_wish_of_the_order_starts_anew() -> None:
+    plain = order("qwen")
+    spec = msgspec.structs.replace(plain.spec, launch_strategy="Throughput")
+    wanted = OrderedResources(accelerator=OrderedAccelerator(device_classes=("a",)))
+    narrowed = msgspec.structs.replace(plain.spec, resources=wanted)
+    digests = [
+        digest(planned(accelerated())),
+        digest(known(digest="sha256:other")),
+        digest(known(name="other")),
+        digest(planned(accelerated()), msgspec.structs.replace(plain, spec=spec)),
+        digest(planned(accelerated()), msgspec.structs.replace(plain, spec=narrowed)),
+    ]
+    assert len(set(digests)) == len(digests)
