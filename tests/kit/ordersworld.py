@@ -122,14 +122,14 @@ class World:
         """Return the StatefulSet of an order."""
         return await self.client.find(StatefulSet, name, self.namespace)
 
-    async def run(self, name: str, runtime: Runtime) -> None:
-        """Play the kubelet: the order's first Pod runs and is ready."""
+    async def run(self, name: str, runtime: Runtime, pod: str | None = None) -> None:
+        """Play the kubelet: the order's first Pod, or another one, runs and is ready."""
+        named = pod or f"{name}-0"
 
         async def look() -> Pod | None:
-            return await self.client.find(Pod, f"{name}-0", self.namespace)
+            return await self.client.find(Pod, named, self.namespace)
 
-        pod = await eventually(look)
-        assert pod is not None
+        assert await eventually(look) is not None
         since = datetime.now(UTC).isoformat(timespec="seconds")
         met = [
             {"type": one, "status": "True", "lastTransitionTime": since}
@@ -145,7 +145,7 @@ class World:
             "containerStatuses": [running],
         }
         await self.client.patch(
-            Pod, f"{name}-0", {"status": status}, namespace=self.namespace, subresource="status"
+            Pod, named, {"status": status}, namespace=self.namespace, subresource="status"
         )
 
     async def token(self, name: str) -> str:

@@ -10,7 +10,7 @@ minutes, so that a reconcile that changes nothing writes nothing; then it is app
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +21,10 @@ from aiinference.orders.decide import must_stop_first
 from aiinference.orders.state import Halt
 from aiinference.workload import auth, build, names
 from kubekit.apply import Applier
-from kubekit.errors import Forbidden, Invalid, NotFound
+from kubekit.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound, fields_of
 from kubekit.resources import Secret, StatefulSet, custom, kind_of
 from kubekit.resources.meta import Resource
+from opskit import logging
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from kubekit.client import Client
     from kubekit.resources.meta import Kind, ObjectMeta
     from opskit.clock import Clock
+
+_log = logging.logger(__name__)
 
 FIELD_MANAGER = "ai-inference-orders"
 #: after so long what is there is made so again, whoever has changed it
@@ -78,10 +81,12 @@ class Actor:
             if isinstance(again, Halt):
                 return again
             return await self._apply(intent, o) or again
-        except (Invalid, Forbidden) as error:
-            return _halt(
-                OrderReason.OBJECT_REFUSED, f"The API server refuses an object of the order: {error}"
-            )
+        except (Conflict, AlreadyExists):
+            raise  # what was read is old: looked at anew
+        except ApiError as error:
+            text = f"The API server refuses an object of the order: {error}"
+            halt = _halt(OrderReason.OBJECT_REFUSED, text)
+            return replace(halt, soon=error.transient and not isinstance(error, Forbidden))
 
     async def _key(self, intent: Intent, secret: Secret | None) -> Halt | float | None:
         """See to the order's key; return when to look again, or what is in the way."""
@@ -113,15 +118,17 @@ class Actor:
         head = intent.order.metadata
         if self._stands(head, digest, o.workload):
             return None
-        refused = await self._foreign(manifests, head.uid)
+        needed = [manifest for manifest in manifests if manifest["kind"] != _MONITOR.name]
+        refused = await self._foreign(needed, head.uid)
         if refused is not None:
             return refused
         generation = 0
-        for manifest in manifests:
+        for manifest in needed:
             made = await self._applier.apply(manifest)
             if manifest["kind"] == StatefulSet.KIND.name:
                 generation = made["metadata"]["generation"]
         await self._retire(manifests, intent)
+        await self._monitor(manifests, intent)
         self._applied[head.key] = _Applied(head.uid, digest, generation, self._clock.monotonic())
         return None
 
@@ -156,8 +163,7 @@ class Actor:
     async def _retire(self, manifests: list[dict[str, Any]], intent: Intent) -> None:
         """Delete objects of the order that it has no more."""
         kept = {manifest["kind"] for manifest in manifests}
-        optional = (*_OPTIONAL, _MONITOR) if self._settings.pod_monitors else _OPTIONAL
-        for kind in optional:
+        for kind in _OPTIONAL:
             if kind.name in kept:
                 continue
             place = intent.order.metadata.namespace
@@ -165,6 +171,19 @@ class Actor:
             found = await self._head(kind, place, name)
             if found is not None and _owned(found, intent.order.metadata.uid):
                 await self._client.delete(kind, name, place, uid=found.uid)
+
+    async def _monitor(self, manifests: list[dict[str, Any]], intent: Intent) -> None:
+        """Have metrics read where that is possible; what cannot be watched is served all the same."""
+        wanted = [manifest for manifest in manifests if manifest["kind"] == _MONITOR.name]
+        try:
+            refused = await self._foreign(wanted, intent.order.metadata.uid)
+            if refused is not None:
+                _log.warning("metrics are not read", order=intent.name, err=refused.message)
+                return
+            for manifest in wanted:
+                await self._applier.apply(manifest)
+        except ApiError as error:
+            _log.warning("metrics are not read", order=intent.name, **fields_of(error))
 
     async def _head(self, kind: Kind, namespace: str, name: str) -> ObjectMeta | None:
         try:

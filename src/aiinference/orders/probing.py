@@ -41,6 +41,8 @@ class Target:
     #: whether these all run by the plan of this launch
     launched: bool
     key: str | None
+    #: whether the cluster says that replicas of an earlier launch are being replaced
+    rolling: bool = False
 
 
 @dataclass
@@ -89,7 +91,8 @@ class Probing:
             self.forget(key)
             followed = None
         if followed is None:
-            self._followed[key] = _Followed(target, known)
+            # Begun by an earlier process, whose memory is gone; later ones are seen by the launch.
+            self._followed[key] = _Followed(target, known, starts=target.rolling)
             self._begin(key)
             return
         before, followed.target = followed.target, target
@@ -115,9 +118,9 @@ class Probing:
         while True:
             outcome = await self._asked(followed)
             if outcome is not None:
-                before = health.verdict(followed.health)
+                before = health.gist(followed.health)
                 followed.health = self._judged(followed, outcome)
-                if health.verdict(followed.health) != before:
+                if health.gist(followed.health) != before:
                     _log.info("order answers" if outcome.ok else "order does not answer", order="/".join(key))
                     self._changed(key)
             await self._clock.sleep(health.pause(followed.health).total_seconds())
@@ -127,7 +130,7 @@ class Probing:
         if followed.starts and not outcome.ok:
             followed.starts = False
             return health.Health()
-        if followed.target.launched:
+        if followed.target.launched and not followed.target.rolling:
             followed.starts = False
         return health.step(followed.health, outcome, self._clock.now())
 

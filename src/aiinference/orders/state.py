@@ -29,6 +29,8 @@ class Halt:
     outage: bool = False
     #: whether asking again later may help although neither order nor class has changed
     passing: bool = False
+    #: whether what failed may be well in a moment: asked again with back-off, and not after a fixed time
+    soon: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,9 @@ from aiinference.api.classes import InferenceServiceClass
 from aiinference.api.fields import API_VERSION
 from aiinference.api.orders import InferenceService, InferenceServiceStatus
 from aiinference.api.reasons import OrderCondition
-from aiinference.orders import decide, hosts, observe, report
+from aiinference.orders import decide, observe, report
 from aiinference.orders.act import Actor
+from aiinference.orders.hosts import Hosts
 from aiinference.orders.probing import Probing, Target
 from aiinference.orders.state import Halt, Observation
 from aiinference.probes import health, questions
@@ -23,7 +24,7 @@ from aiinference.workload import auth, names
 from kubekit.apply import Applier
 from kubekit.conditions import find
 from kubekit.controller import Again, Controller, Done
-from kubekit.errors import NotFound
+from kubekit.errors import NotFound, Transient
 from kubekit.manager import Stage
 from kubekit.queue import KeyedQueue
 from kubekit.resources import Pod, Secret, StatefulSet
@@ -79,6 +80,7 @@ class Orders:
         self._applier = Applier(manager.client, FIELD_MANAGER)
         self._queue: KeyedQueue[Key] = KeyedQueue("orders")
         self._actor = Actor(manager.client, settings.workload, clock)
+        self._hosts = Hosts(settings.domain_template)
         self._probing = Probing(clock, self._queue.add)
         orders = manager.informer(InferenceService)
         workloads = manager.informer(StatefulSet, selectors=_MANAGED)
@@ -115,12 +117,14 @@ class Orders:
             self._actor.forget(key)
             return Done()
         o = await self._observe(order)
+        self._probe(o)  # whatever becomes of the objects, the key goes to nobody but the Pods of now
         wanted = decide.intent(o)
         acted = None if wanted is None else await self._actor.act(wanted, o)
         if isinstance(acted, Halt):
             o = replace(o, resolved=replace(o.resolved, halt=acted))
-        self._probe(o)
         await self._report(o)
+        if isinstance(acted, Halt) and acted.soon:
+            raise Transient(acted.reason, acted.message)
         return Again(self._pause(o.resolved.halt, acted if isinstance(acted, float) else None))
 
     async def _observe(self, order: InferenceService) -> Observation:
@@ -128,20 +132,16 @@ class Orders:
         key = order.metadata.key
         host = None
         if resolved.policy is not None:
-            host = hosts.host(order, resolved.policy, self._settings.domain_template, self._orders.list())
-        known = order.status or InferenceServiceStatus()
-        ready = find(known.conditions, OrderCondition.READY)
-        earlier = health.resumed(
-            ready.reason if ready else None, known.startup.ready_time if known.startup else None
-        )
+            host = self._hosts.host(order, resolved.policy, self._orders.list())
+        workload = self._own_workload(order)
         return Observation(
             order=order,
             resolved=resolved,
             host=host,
-            workload=self._own_workload(order),
-            pods=tuple(self._pods.by("order", "/".join(key))),
+            workload=workload,
+            pods=tuple(pod for pod in self._pods.by("order", "/".join(key)) if _made_by(workload, pod)),
             secret=await self._secret(order),
-            health=self._probing.health(key, order.metadata.uid) or earlier,
+            health=self._probing.health(key, order.metadata.uid) or _earlier(order, workload),
         )
 
     def _own_workload(self, order: InferenceService) -> StatefulSet | None:
@@ -157,6 +157,7 @@ class Orders:
         """Have what runs asked, by what it was made from and not by what is wanted now."""
         key = o.order.metadata.key
         if o.workload is None:
+            self._probing.forget(key)
             return
         noted = o.workload.metadata.annotations
         model = noted.get(names.MODEL_ANNOTATION) or noted.get(names.CLUSTER_MODEL_ANNOTATION) or ""
@@ -171,6 +172,7 @@ class Orders:
             addresses=tuple(sorted(pod.status.pod_ip for pod in asked)),
             launched=all(_runs(pod, noted.get(names.PLAN_ANNOTATION, "")) for pod in asked),
             key=auth.probe_key(o.secret) if o.secret else None,
+            rolling=o.workload.rolling,
         )
         self._probing.follow(key, target, o.health)
 
@@ -195,9 +197,26 @@ class Orders:
         return waits if again is None else min(waits, again)
 
 
+def _earlier(order: InferenceService, workload: StatefulSet | None) -> health.Health:
+    """Return what an earlier process has said of the answers of this workload, not of one before it."""
+    known = order.status or InferenceServiceStatus()
+    ready = find(known.conditions, OrderCondition.READY)
+    since = known.startup.ready_time if known.startup else None
+    made = workload.metadata.creation_timestamp if workload else None
+    if since and made and since < made:
+        return health.Health()
+    return health.resumed(ready.reason if ready else None, since)
+
+
 def _takes_requests(pod: Pod) -> bool:
     ready = any(one.type == "Ready" and one.status == "True" for one in pod.status.conditions)
     return ready and bool(pod.status.pod_ip) and not pod.metadata.deleting
+
+
+def _made_by(workload: StatefulSet | None, pod: Pod) -> bool:
+    """Tell whether a Pod is a replica of the workload: anybody may give a Pod the labels of one."""
+    owners = pod.metadata.owner_references if workload else ()
+    return any(one.controller and workload and one.uid == workload.metadata.uid for one in owners)
 
 
 def _runs(pod: Pod, plan: str) -> bool:

@@ -96,6 +96,11 @@ def verdict(health: Health) -> Verdict:
     )
 
 
+def gist(health: Health) -> tuple[OrderReason, str]:
+    """Return what is worth telling again when it changes; words of an answer that are quoted are not."""
+    return verdict(health).reason, health.wrong.partition(": ")[0]
+
+
 def pause(health: Health) -> timedelta:
     """Return when to ask again."""
     if health.well is None:

@@ -46,9 +46,38 @@ class Deployment(Workload, frozen=True, kw_only=True):
     """A Deployment."""
 
 
+class UpdateStrategy(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Who replaces the Pods of an earlier template."""
+
+    type: str = "RollingUpdate"
+
+
+class StatefulSetSpec(WorkloadSpec, frozen=True, kw_only=True, rename="camel"):
+    """What a StatefulSet has beside that."""
+
+    update_strategy: UpdateStrategy = UpdateStrategy()
+
+
+class StatefulSetStatus(WorkloadStatus, frozen=True, kw_only=True, rename="camel", gc=False):
+    """How far its controller is, and from which templates its Pods are."""
+
+    current_revision: str = ""
+    update_revision: str = ""
+
+
 @resource("apps/v1", "StatefulSet", "statefulsets")
 class StatefulSet(Workload, frozen=True, kw_only=True):
     """A StatefulSet."""
+
+    spec: StatefulSetSpec = StatefulSetSpec()
+    status: StatefulSetStatus = StatefulSetStatus()
+
+    @property
+    def rolling(self) -> bool:
+        """Tell whether its controller replaces Pods of an earlier template, until all new ones are ready."""
+        # A StatefulSet that leaves that to people never says that it is over.
+        by_itself = self.spec.update_strategy.type == "RollingUpdate"
+        return by_itself and self.status.current_revision != self.status.update_revision
 
 
 @resource("apps/v1", "DaemonSet", "daemonsets")

@@ -8,12 +8,21 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 import pytest
 
-from aiinference.api.reasons import OrderReason
+from aiinference.api.reasons import OrderCondition, OrderReason
 from aiinference.orders.act import REPAIR_SECONDS, Actor
 from aiinference.orders.decide import intent
 from aiinference.orders.state import Halt
 from aiinference.workload.intent import Settings
-from kubekit.errors import Forbidden, NotFound
+from kubekit.errors import (
+    AlreadyExists,
+    ApiError,
+    BadRequest,
+    Conflict,
+    Forbidden,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+)
 from kubekit.resources.meta import ObjectMeta
 from opskit.clock import ManualClock
 from tests.kit.ordersmodels import policy
@@ -33,8 +42,12 @@ class Server:
         self.owners: dict[str, str] = {}
         self.written: list[tuple[str, str]] = []
         self.error: Exception | None = None
+        #: what an optional kind meets
+        self.errors: dict[str, Exception] = {}
 
     async def request(self, _method: str, path: str) -> bytes:
+        if "podmonitors" in path and "GET" in self.errors:
+            raise self.errors["GET"]
         if path not in self.owners:
             raise NotFound(404, "NotFound", "none")
         owner = {"uid": self.owners[path], "name": "o", "kind": "k", "apiVersion": "v1"}
@@ -42,9 +55,11 @@ class Server:
         return msgspec.json.encode({"metadata": metadata})
 
     async def patch(self, kind: Any, name: str, *_: Any, **__: Any) -> dict[str, Any]:
-        if self.error is not None:
-            raise self.error
-        self.written.append((getattr(kind, "KIND", kind).name, name))
+        name_of_kind = getattr(kind, "KIND", kind).name
+        error = self.errors.get(name_of_kind, self.error)
+        if error is not None:
+            raise error
+        self.written.append((name_of_kind, name))
         return {"metadata": {"generation": 1, "name": name}}
 
     async def create(self, manifest: dict[str, Any]) -> dict[str, Any]:
@@ -57,9 +72,9 @@ class Server:
 
 
 class World:
-    def __init__(self) -> None:
+    def __init__(self, **settings: Any) -> None:
         self.server, self.clock = Server(), ManualClock()
-        self.actor = Actor(cast("Client", self.server), Settings(gate_image="gate"), self.clock)
+        self.actor = Actor(cast("Client", self.server), Settings(gate_image="gate", **settings), self.clock)
 
     async def act(self, o: Observation) -> Halt | float | None:
         metadata = ObjectMeta(name="support-llm", namespace="support", uid=UID)
@@ -141,6 +156,51 @@ async def test_a_refusal_of_the_api_server_is_told(world: World) -> None:
     assert found.reason is OrderReason.OBJECT_REFUSED
     assert "exceeded quota" in found.message
     assert found.passing
+
+
+@pytest.mark.parametrize(
+    ("error", "soon"),
+    [
+        (BadRequest(400, "BadRequest", "the webhook says no"), False),
+        (NotFound(404, "NotFound", "the webhook says no"), False),
+        (ServerError(500, "InternalError", "the webhook says no"), True),
+        (TooManyRequests(429, "TooManyRequests", "the webhook says no"), True),
+        (Forbidden(403, "Forbidden", "the webhook says no"), False),
+    ],
+)
+async def test_whatever_the_api_server_says_is_told(world: World, error: Exception, *, soon: bool) -> None:
+    world.server.error = error
+    found = await world.act(observed(planned()))
+    assert isinstance(found, Halt)
+    assert (found.condition, found.reason) == (OrderCondition.RUNTIME_CURRENT, OrderReason.OBJECT_REFUSED)
+    assert "the webhook says no" in found.message
+    assert (found.passing, found.soon) == (True, soon)
+
+
+@pytest.mark.parametrize("kind", [Conflict, AlreadyExists])
+async def test_what_was_read_too_early_is_read_again_and_no_refusal(
+    world: World, kind: type[ApiError]
+) -> None:
+    world.server.error = kind(409, "Conflict", "changed")
+    with pytest.raises(kind):
+        await world.act(observed(planned()))
+
+
+@pytest.mark.parametrize(
+    ("where", "error"),
+    [
+        ("PodMonitor", NotFound(404, "NotFound", "no such kind")),
+        ("GET", Forbidden(403, "Forbidden", "no right")),
+    ],
+)
+async def test_metrics_that_cannot_be_read_are_in_no_orders_way(where: str, error: Exception) -> None:
+    world = World(pod_monitors=True)
+    world.server.errors[where] = error
+    assert await world.act(observed(planned())) is None
+    assert ("StatefulSet", "support-llm") in world.server.written
+    world.server.written.clear()
+    assert await world.act(observed(planned(), running=workload(noted={}))) is None
+    assert world.server.written == [], "it is not tried again all the time"
 
 
 async def test_recreate_scales_to_zero_and_writes_nothing_else(world: World) -> None:

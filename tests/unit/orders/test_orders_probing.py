@@ -7,10 +7,14 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Self, cast
 
+import msgspec
+import pytest
+
 from aiinference.orders.probing import Probing, Target
 from aiinference.probes.client import Outcome
 from aiinference.probes.health import Health
 from aiinference.probes.questions import question
+from kubekit.resources import StatefulSet
 from opskit.clock import ManualClock
 
 if TYPE_CHECKING:
@@ -34,6 +38,7 @@ class Asked:
     """Answers as the test says, by address; anything else is well."""
 
     def __init__(self) -> None:
+        #: ``{}`` in a text is another word each time
         self.wrong: dict[str, str] = {}
         self.seen: list[tuple[str, str | None]] = []
 
@@ -44,7 +49,7 @@ class Asked:
 
     async def ask(self, host: str, _port: int, _question: Question, key: str | None) -> Outcome:
         self.seen.append((host, key))
-        return Outcome(self.wrong.get(host, ""), 0.1)
+        return Outcome(self.wrong.get(host, "").format(len(self.seen)), 0.1)
 
 
 class World:
@@ -80,6 +85,20 @@ async def test_the_first_answer_is_news_and_the_next_are_none() -> None:
         found = world.health()
         assert found is not None
         assert found.well
+
+
+@pytest.mark.parametrize("known", [Health(), Health(well=True), Health(well=False)])
+async def test_an_answer_that_quotes_something_else_each_time_is_news_once(known: Health) -> None:
+    async with World().running() as world:
+        world.asked.wrong["10.0.0.1"] = "GET /v1/models was answered, but it is wrong: {{id: {}}}"
+        world.probing.follow(KEY, TARGET, known)
+        await world.pass_by(300)
+        assert len(world.asked.seen) > 20
+        assert len(world.changes) <= 2
+        before = len(world.changes)
+        world.asked.wrong["10.0.0.1"] = "GET /v1/models was answered with status 500: {}"
+        await world.pass_by(60)
+        assert len(world.changes) == before + 1, "another kind of fault is news"
 
 
 async def test_while_nothing_is_ready_nobody_is_asked_and_nothing_is_counted() -> None:
@@ -126,6 +145,30 @@ async def test_replicas_that_are_replaced_begin_without_a_past() -> None:
         found = world.health()
         assert found is not None
         assert found.well
+
+
+async def test_replicas_that_an_earlier_process_has_replaced_begin_without_a_past() -> None:
+    async with World().running() as world:
+        started = replace(TARGET, addresses=(), launched=True, rolling=True)
+        world.probing.follow(KEY, started, Health(well=True))
+        await world.pass_by(90)
+        assert world.health() == Health()
+
+
+@pytest.mark.parametrize(
+    ("strategy", "revisions", "rolling"),
+    [
+        ("RollingUpdate", ("a", "b"), True),
+        ("RollingUpdate", ("b", "b"), False),
+        ("OnDelete", ("a", "b"), False),
+    ],
+)
+def test_a_workload_is_rolling_until_its_controller_says_that_it_is_over(
+    strategy: str, revisions: tuple[str, str], *, rolling: bool
+) -> None:
+    status = dict(zip(("currentRevision", "updateRevision"), revisions, strict=True))
+    raw = {"spec": {"updateStrategy": {"type": strategy}}, "status": status}
+    assert msgspec.convert(raw, StatefulSet).rolling == rolling
 
 
 async def test_a_new_address_is_asked_at_once() -> None:
