@@ -9,6 +9,7 @@ minutes, so that a reconcile that changes nothing writes nothing; then it is app
 
 from __future__ import annotations
 
+import re
 import secrets
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -21,7 +22,8 @@ from aiinference.orders.decide import must_stop_first
 from aiinference.orders.state import Halt
 from aiinference.workload import auth, build, names
 from kubekit.apply import Applier
-from kubekit.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound, fields_of
+from kubekit.conditions import find
+from kubekit.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound, fields_of
 from kubekit.resources import Secret, StatefulSet, custom, kind_of
 from kubekit.resources.meta import Resource
 from opskit import logging
@@ -29,6 +31,7 @@ from opskit import logging
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from aiinference.api.orders import InferenceService
     from aiinference.orders.state import Observation
     from aiinference.workload.intent import Intent, Settings
     from kubekit.client import Client
@@ -41,6 +44,7 @@ FIELD_MANAGER = "ai-inference-orders"
 #: after so long what is there is made so again, whoever has changed it
 REPAIR_SECONDS = 300.0
 _KEY_BYTES = 32
+_VARYING = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9]+")
 _OPTIONAL = (
     custom("networking.k8s.io", "v1", "Ingress", "ingresses"),
     custom("rbac.authorization.k8s.io", "v1", "Role", "roles"),
@@ -84,7 +88,7 @@ class Actor:
         except (Conflict, AlreadyExists):
             raise  # what was read is old: looked at anew
         except ApiError as error:
-            text = f"The API server refuses an object of the order: {error}"
+            text = _told(error, intent.order)
             halt = _halt(OrderReason.OBJECT_REFUSED, text)
             return replace(halt, soon=error.transient and not isinstance(error, Forbidden))
 
@@ -191,6 +195,20 @@ class Actor:
         except NotFound:
             return None
         return msgspec.json.decode(body, type=Resource).metadata
+
+
+def _told(error: ApiError, order: InferenceService) -> str:
+    """Return what is said of an error; the same again when nothing but numbers and identifiers differ.
+
+    A status that quotes a port or a request's id anew each time would be written again and again, as every
+    write has the order looked at.
+    """
+    text = f"The API server refuses an object of the order: {error}"
+    said = find(order.status.conditions if order.status else (), OrderCondition.RUNTIME_CURRENT)
+    # Of a quota and of a rule the numbers matter, and they change only when somebody changes them.
+    if said is None or isinstance(error, Forbidden | Invalid):
+        return text
+    return said.message if _VARYING.sub("", said.message) == _VARYING.sub("", text) else text
 
 
 def _owned(found: ObjectMeta, uid: str) -> bool:

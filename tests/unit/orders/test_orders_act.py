@@ -11,6 +11,7 @@ import pytest
 from aiinference.api.reasons import OrderCondition, OrderReason
 from aiinference.orders.act import REPAIR_SECONDS, Actor
 from aiinference.orders.decide import intent
+from aiinference.orders.report import status
 from aiinference.orders.state import Halt
 from aiinference.workload.intent import Settings
 from kubekit.errors import (
@@ -26,7 +27,7 @@ from kubekit.errors import (
 from kubekit.resources.meta import ObjectMeta
 from opskit.clock import ManualClock
 from tests.kit.ordersmodels import policy
-from tests.kit.orderstates import external, observed, planned, workload
+from tests.kit.orderstates import NOW, external, observed, planned, workload
 
 if TYPE_CHECKING:
     from aiinference.orders.state import Observation
@@ -175,6 +176,33 @@ async def test_whatever_the_api_server_says_is_told(world: World, error: Excepti
     assert (found.condition, found.reason) == (OrderCondition.RUNTIME_CURRENT, OrderReason.OBJECT_REFUSED)
     assert "the webhook says no" in found.message
     assert (found.passing, found.soon) == (True, soon)
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "same"),
+    [
+        (
+            ServerError(500, "", "from 10.0.0.1:4711: reset"),
+            ServerError(500, "", "from 10.0.0.1:99: reset"),
+            True,
+        ),
+        (ServerError(500, "", "from 10.0.0.1:4711: reset"), ServerError(500, "", "no such host"), False),
+        (Forbidden(403, "", "exceeded quota: used 1"), Forbidden(403, "", "exceeded quota: used 2"), False),
+    ],
+)
+async def test_a_refusal_that_differs_in_an_identifier_only_is_said_the_same(
+    world: World, first: Exception, then: Exception, *, same: bool
+) -> None:
+    texts = []
+    earlier = None
+    for error in (first, then):
+        world.server.error = error
+        o = observed(planned(), earlier=earlier)
+        found = await world.act(o)
+        assert isinstance(found, Halt)
+        earlier = status(replace(o, resolved=replace(o.resolved, halt=found)), NOW)
+        texts.append(found.message)
+    assert (texts[0] == texts[1]) is same
 
 
 @pytest.mark.parametrize("kind", [Conflict, AlreadyExists])
