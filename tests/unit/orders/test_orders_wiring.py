@@ -1,0 +1,121 @@
+"""Which Pods an order's key goes to, whatever becomes of its objects."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+
+from aiinference.api.orders import InferenceService
+from aiinference.classes.policy import Https
+from aiinference.orders import observe, wiring
+from aiinference.planner.plan import Recipes
+from aiinference.recipes.catalogue import shipped
+from aiinference.workload import names
+from aiinference.workload.intent import Settings
+from kubekit.errors import Unreachable
+from kubekit.resources import Pod, StatefulSet
+from kubekit.resources.meta import OwnerReference
+from kubekit.store import Store
+from opskit.clock import ManualClock
+from tests.kit.ordersmodels import order
+from tests.kit.orderstates import planned, workload
+
+if TYPE_CHECKING:
+    import pytest
+
+    from aiinference.orders.probing import Target
+    from kubekit.controller import Controller
+    from kubekit.manager import Manager
+
+KEY = ("support", "support-llm")
+
+
+class World:
+    """One reconcile over what stores hold, in front of an API server that takes nothing."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, running: bool, pods: tuple[Pod, ...] = ()) -> None:
+        self.addresses: list[tuple[str, ...] | None] = []
+        plain = order("qwen")
+        head = msgspec.structs.replace(plain.metadata, uid="order", resource_version="1")
+        made = workload(noted={})
+        owned = msgspec.structs.replace(
+            made.metadata, uid="set", resource_version="1", owner_references=[OwnerReference(uid="order")]
+        )
+        self.held: dict[type, list[Any]] = {
+            InferenceService: [msgspec.structs.replace(plain, metadata=head)],
+            StatefulSet: [msgspec.structs.replace(made, metadata=owned)] if running else [],
+            Pod: list(pods),
+        }
+        monkeypatch.setattr(wiring, "Probing", lambda *_: self)
+        monkeypatch.setattr(observe, "resolve", self.resolve)
+        self.client = self
+        wiring.setup(
+            cast("Manager", self),
+            ManualClock(),
+            wiring.OrderSettings(Settings(gate_image="gate"), "", Https("Disabled"), runtime_fallback=True),
+            catalogue=cast("Any", None),
+            planner=cast("Any", None),
+            recipes=Recipes(shipped(), {}),
+        )
+
+    def informer(self, struct: Any, *, indexes: Any = None, **_: Any) -> SimpleNamespace:
+        store: Store[Any] = Store(struct.KIND.name, indexes)
+        store.replace(self.held.get(struct, []))
+        return SimpleNamespace(store=store, feed=lambda *_: None)
+
+    def add_task(self, *_: Any) -> None: ...
+
+    def add_controller(self, controller: Controller[tuple[str, str]]) -> None:
+        self.controller = controller
+
+    async def resolve(self, *_: Any) -> Any:
+        return planned()
+
+    async def find(self, *_: Any) -> None:
+        self.controller.queue.close()  # this reconcile is the last
+
+    async def request(self, *_: Any, **__: Any) -> bytes:
+        raise Unreachable
+
+    async def run(self) -> None:
+        self.controller.queue.add(KEY)
+        await self.controller.run()
+
+    def health(self, *_: Any) -> None: ...
+
+    def follow(self, _key: tuple[str, str], target: Target, _known: Any) -> None:
+        self.addresses.append(target.addresses)
+
+    def forget(self, _key: tuple[str, str]) -> None:
+        self.addresses.append(None)
+
+
+def pod(name: str, address: str, owner: OwnerReference | None) -> Pod:
+    condition = {"type": "Ready", "status": "True"}
+    metadata: dict[str, Any] = {"name": name, "namespace": "support", "uid": name, "resourceVersion": "1"}
+    metadata |= {"labels": {names.ORDER_LABEL: "support-llm"}}
+    status = {"podIP": address, "conditions": [condition]}
+    raw = {"metadata": metadata | {"ownerReferences": [owner] if owner else []}, "status": status}
+    return msgspec.convert(msgspec.to_builtins(raw), Pod)
+
+
+async def test_the_pods_of_now_are_asked_though_nothing_can_be_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pods = (
+        pod("own", "10.0.0.1", OwnerReference(uid="set", controller=True)),
+        pod("unowned", "10.0.0.2", None),
+        pod("owned-beside", "10.0.0.3", OwnerReference(uid="set")),
+        pod("of-another", "10.0.0.4", OwnerReference(uid="earlier", controller=True)),
+    )
+    world = World(monkeypatch, running=True, pods=pods)
+    await world.run()
+    assert world.addresses == [("10.0.0.1",)]
+
+
+async def test_without_a_workload_nobody_is_asked_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, running=False, pods=(pod("stale", "10.0.0.1", None),))
+    await world.run()
+    assert world.addresses == [None]
