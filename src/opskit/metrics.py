@@ -1,4 +1,4 @@
-"""Metrics of this process: one registry, our prefix, the text that ``/metrics`` serves.
+"""Metrics of this process: one registry, the names of its product, the text that ``/metrics`` serves.
 
 What belongs here: how a metric is declared and rendered. What does not: which ones there are; each room
 declares its own at import.
@@ -13,20 +13,48 @@ from prometheus_client import (
     Counter,
     Gauge,
     Histogram,
+    Metric,
     PlatformCollector,
     ProcessCollector,
     generate_latest,
 )
+from prometheus_client.registry import Collector
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-PREFIX = "d8_ai_models_"
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-_REGISTRY = CollectorRegistry(auto_describe=True)
+
+class _Named(Collector):
+    """Gives the families of a registry the names of the product whose process this is."""
+
+    def __init__(self, families: CollectorRegistry) -> None:
+        self._families = families
+        self.prefix = "d8_ai_models_"
+
+    def describe(self) -> Iterator[Metric]:
+        """Name nothing at registration: rooms declare their metrics later."""
+        yield from ()
+
+    def collect(self) -> Iterator[Metric]:
+        for family in self._families.collect():
+            named = Metric(self.prefix + family.name, family.documentation, family.type, family.unit)
+            named.samples = [one._replace(name=self.prefix + one.name) for one in family.samples]
+            yield named
+
+
+_OURS = CollectorRegistry(auto_describe=True)
+_NAMED = _Named(_OURS)
+_REGISTRY = CollectorRegistry()
 ProcessCollector(registry=_REGISTRY)
 PlatformCollector(registry=_REGISTRY)
+_REGISTRY.register(_NAMED)
+
+
+def belong_to(product: str) -> None:
+    """Have the names of this process's metrics begin with ``d8_<product>_``; without it ``d8_ai_models_``."""
+    _NAMED.prefix = f"d8_{product}_"
 
 
 def registry() -> CollectorRegistry:
@@ -35,13 +63,13 @@ def registry() -> CollectorRegistry:
 
 
 def counter(name: str, documentation: str, labels: Sequence[str] = ()) -> Counter:
-    """Declare a counter; the rendered name is ``d8_ai_models_<name>_total``."""
-    return Counter(PREFIX + name, documentation, labels, registry=_REGISTRY)
+    """Declare a counter; the rendered name is ``d8_<product>_<name>_total``."""
+    return Counter(name, documentation, labels, registry=_OURS)
 
 
 def gauge(name: str, documentation: str, labels: Sequence[str] = ()) -> Gauge:
-    """Declare a gauge ``d8_ai_models_<name>``."""
-    return Gauge(PREFIX + name, documentation, labels, registry=_REGISTRY)
+    """Declare a gauge ``d8_<product>_<name>``."""
+    return Gauge(name, documentation, labels, registry=_OURS)
 
 
 def histogram(
@@ -51,8 +79,8 @@ def histogram(
     *,
     buckets: Sequence[float] = Histogram.DEFAULT_BUCKETS,
 ) -> Histogram:
-    """Declare a histogram ``d8_ai_models_<name>``."""
-    return Histogram(PREFIX + name, documentation, labels, registry=_REGISTRY, buckets=buckets)
+    """Declare a histogram ``d8_<product>_<name>``."""
+    return Histogram(name, documentation, labels, registry=_OURS, buckets=buckets)
 
 
 def render() -> bytes:

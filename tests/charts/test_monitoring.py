@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 from prometheus_client import REGISTRY
 
-import aimodels
 from opskit import metrics
 from tests.kit import helm
 
 SERVED = ("monitoring.coreos.com/v1",)
 KINDS = {"PodMonitor", "PrometheusRule"}
-_METRIC = re.compile(r"d8_ai_models_[a-z_]+")
+_METRIC = re.compile(r"d8_[a-z_]+")
 
 
 def _kinds(objects: list[helm.Manifest]) -> set[str]:
@@ -41,31 +40,42 @@ def test_every_deployment_is_scraped_by_a_port_it_has() -> None:
         assert (endpoint.get("scheme") == "https") == (endpoint["port"] == "https")
 
 
-def _rules() -> list[dict[str, Any]]:
-    groups = helm.one(helm.render(api_versions=SERVED), "PrometheusRule", "ai-models")["spec"]["groups"]
+PRODUCTS = ["ai-models", "ai-inference"]
+
+
+def _rules(product: str) -> list[dict[str, Any]]:
+    objects = helm.render(chart=helm.CHART.with_name(product), api_versions=SERVED)
+    groups = helm.one(objects, "PrometheusRule", product)["spec"]["groups"]
     return [rule for group in groups for rule in group["rules"]]
 
 
-@pytest.fixture(scope="module")
-def known() -> set[str]:
-    for module in pkgutil.walk_packages(aimodels.__path__, "aimodels."):
+def _known(product: str) -> set[str]:
+    package = importlib.import_module(product.replace("-", ""))
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
-    families = [*metrics.registry().collect(), *REGISTRY.collect()]
+    metrics.belong_to(product.replace("-", "_"))
+    try:
+        families = [*metrics.registry().collect(), *REGISTRY.collect()]
+    finally:
+        metrics.belong_to("ai_models")
     return {family.name for family in families} | {f"{family.name}_total" for family in families}
 
 
-def test_alerts_speak_of_metrics_that_exist(known: set[str]) -> None:
-    named = {name for rule in _rules() for name in _METRIC.findall(rule["expr"])}
+@pytest.mark.parametrize("product", PRODUCTS)
+def test_alerts_speak_of_metrics_that_exist(product: str) -> None:
+    named = {name for rule in _rules(product) for name in _METRIC.findall(rule["expr"])}
     assert named
-    assert named - known == set()
+    assert named - _known(product) == set()
 
 
-def test_every_alert_is_named_once_and_says_what_to_do() -> None:
-    names = [rule["alert"] for rule in _rules()]
+@pytest.mark.parametrize("product", PRODUCTS)
+def test_every_alert_is_named_once_and_says_what_to_do(product: str) -> None:
+    rules = _rules(product)
+    names = [rule["alert"] for rule in rules]
     assert len(set(names)) == len(names)
-    for rule in _rules():
-        assert rule["alert"].startswith("D8AIModels")
+    for rule in rules:
+        assert rule["alert"].startswith({"ai-models": "D8AIModels", "ai-inference": "D8AIInference"}[product])
         assert rule["for"]
         assert rule["labels"]["severity_level"]
         assert rule["annotations"]["summary"].endswith(".")

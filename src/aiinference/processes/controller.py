@@ -29,7 +29,7 @@ from kubekit.certs import Policy
 from kubekit.client import Client, connect
 from kubekit.lease import Lease
 from kubekit.manager import Manager, Stage
-from opskit import logging, process, settings
+from opskit import logging, metrics, process, settings
 from opskit.clock import Clock, SystemClock
 from webkit import health
 from webkit.server import serve
@@ -115,6 +115,7 @@ async def main() -> None:
     """Run until SIGTERM."""
     given = settings.load(ControllerSettings, prefix="AI_INFERENCE_")
     logging.configure(NAME, given.log_level)
+    metrics.belong_to("ai_inference")
     logging.logger(__name__).info("starting", **settings.describe(given))
     clock = SystemClock()
     async with connect() as client, AsyncExitStack() as stack:

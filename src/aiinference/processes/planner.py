@@ -16,7 +16,7 @@ from aiinference.planner.source import Source
 from aiinference.recipes.catalogue import shipped
 from kubekit.client import Client, connect
 from kubekit.tokens import TokenReviews
-from opskit import logging, process, settings
+from opskit import logging, metrics, process, settings
 from opskit.clock import SystemClock
 from webkit import health, problems
 from webkit.server import serve
@@ -71,6 +71,7 @@ async def main() -> None:
     """Serve until SIGTERM."""
     given = settings.load(PlannerSettings, prefix="AI_INFERENCE_")
     logging.configure(NAME, given.log_level)
+    metrics.belong_to("ai_inference")
     logging.logger(__name__).info("starting", **settings.describe(given))
     async with connect() as client:
         await run(client, given)
