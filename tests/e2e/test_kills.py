@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.root, pytest.mark.disruptive, pytest.mark.timeout(400)]
 
 MIB = 1 << 20
-SHARDS, SHARD = 2, 160 * MIB
+SIZE = 192 * MIB
 #: Files under 1 GiB: parts of 8 MiB, at most two in flight, the one that fills, and what a socket holds.
 NOT_JOURNALED = 4 * 8 * MIB
 #: At a kill so much of one file has arrived that a begin from nothing would be seen.
@@ -31,9 +31,9 @@ CONTROLLER = "aimodels.processes.controller"
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return an archive of about 320 MiB: long enough to be interrupted."""
+    """Return an archive of 192 MiB: long enough to be interrupted."""
     file = tmp_path_factory.mktemp("kills") / "bundle.tar"
-    file.write_bytes(tar(checkpoint(shards=SHARDS, size=SHARD)))
+    file.write_bytes(tar(checkpoint(size=SIZE)))
     return file
 
 
@@ -69,7 +69,7 @@ def test_killed_in_the_middle_of_an_upload_and_of_its_publication(
     moved = until(lambda: _moved(counters, "upload", before + BEFORE_KILL), 60, "the upload is on its way")
     journey.kill("-m", receiving)
     assert upload.poll() is None, "the upload was over before the kill"
-    assert moved - before < SHARDS * SHARD, "the upload was over before the kill"
+    assert moved - before < SIZE, "the upload was over before the kill"
 
     # Only a kill of DMCR sets its counters back, and then no publication has begun yet.
     earlier = 0 if receiving == "aimodels.dmcr" else counters.received("publication") or 0
@@ -77,11 +77,11 @@ def test_killed_in_the_middle_of_an_upload_and_of_its_publication(
     sent = _sent(counters, "upload", before, moved if receiving == "aimodels.dmcr" else None)
     assert bundle.stat().st_size - NOT_SEEN < sent <= bundle.stat().st_size + NOT_JOURNALED
     journey.kill("-m", publishing)
-    assert begun - earlier < SHARD, "the first shard was over before the kill"
+    assert begun - earlier < SIZE, "the file was over before the kill"
 
     _ends_well(upload)
     sent = _sent(counters, "publication", earlier, begun if publishing == "aimodels.dmcr" else None)
-    assert sent <= SHARDS * SHARD + NOT_JOURNALED
+    assert sent <= SIZE + NOT_JOURNALED
     found = phase(platform, tenant, "killed", "Ready")
     assert found["status"]["artifact"]["digest"] == undisturbed
     platform.target.kubectl("-n", tenant, "delete", "model", "killed", "--timeout=30s")
