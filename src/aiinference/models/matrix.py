@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from aiinference.api import quantities
-from aiinference.api.reasons import EndpointType, OrderReason
+from aiinference.api.reasons import EndpointType, ModelSource, OrderReason
 from aiinference.models.outcomes import Refusal, Resolution
 from modelkit.namesize import parameter_count as size_in_name
 
@@ -31,13 +31,16 @@ def resolve(
     endpoint = _endpoint(policy, facts, order.spec.model)
     if isinstance(endpoint, Refusal):
         return endpoint
-    size = _size(facts, order.spec.model)
-    if isinstance(size, Refusal):
-        return size
-    refusal = _judged(policy, order.spec.model, size)
+    ordered = _ordered(order.spec.model)
+    if isinstance(ordered, Refusal):
+        return ordered
+    named = size_in_name(order.spec.model.ref.name) or None
+    # What the order says would let any model of the catalogue under any limit: there it helps to plan only.
+    known = facts.parameter_count if facts else ordered
+    refusal = _judged(policy, order.spec.model, known or named)
     if refusal is not None:
         return refusal
-    return Resolution(endpoint, facts.scope if facts else None, size)
+    return Resolution(endpoint, facts.scope if facts else None, known or ordered or named)
 
 
 def _endpoint(
@@ -58,18 +61,16 @@ def _endpoint(
     )
 
 
-def _size(facts: ModelFacts | None, model: OrderedModel) -> int | Refusal | None:
-    """Return the number of parameters by who knows it best: the catalogue, the order, the model's name."""
-    if facts is not None and facts.parameter_count is not None:
-        return facts.parameter_count
-    if model.parameter_count is not None:
-        try:
-            return quantities.parse(model.parameter_count)
-        except quantities.BadQuantity as error:
-            return Refusal(
-                OrderReason.PARAMETER_COUNT_UNKNOWN, f"spec.model.parameterCount cannot be read: {error}."
-            )
-    return size_in_name(model.ref.name) or None
+def _ordered(model: OrderedModel) -> int | Refusal | None:
+    """Return the number of parameters that the order says."""
+    if model.parameter_count is None:
+        return None
+    try:
+        return quantities.parse(model.parameter_count)
+    except quantities.BadQuantity as error:
+        return Refusal(
+            OrderReason.PARAMETER_COUNT_UNKNOWN, f"spec.model.parameterCount cannot be read: {error}."
+        )
 
 
 def _judged(policy: EffectivePolicy, model: OrderedModel, size: int | None) -> Refusal | None:
@@ -79,17 +80,28 @@ def _judged(policy: EffectivePolicy, model: OrderedModel, size: int | None) -> R
         return None
     limit = f"class {policy.class_name} allows at most {quantities.text(most)}"
     if size is None:
-        return Refusal(
-            OrderReason.PARAMETER_COUNT_UNKNOWN,
-            f"The size of model {model.ref.name} is not known to the catalogue and not told by its name, and "
-            f"{limit} parameters. Set spec.model.parameterCount, for example to 7B.",
-        )
+        return Refusal(OrderReason.PARAMETER_COUNT_UNKNOWN, _unknown(model, limit))
     if within(most, size):
         return None
     return Refusal(
         OrderReason.PARAMETER_COUNT_EXCEEDED,
         f"Model {model.ref.name} has {quantities.text(size)} parameters, and {limit}. "
         "Order a smaller model, or under a class that allows this one.",
+    )
+
+
+def _unknown(model: OrderedModel, limit: str) -> str:
+    """Return what is said of a model whose size nobody tells who counts."""
+    name = model.ref.name
+    if model.src != ModelSource.AI_MODELS:
+        return (
+            f"The size of model {name} is not told by its name, and {limit} parameters. "
+            "Set spec.model.parameterCount, for example to 7B."
+        )
+    return (
+        f"The size of model {name} is not known to the catalogue and not told by its name, and {limit} "
+        "parameters; what the order says does not count against it. Publish the model under a name with its "
+        "size, such as llm-7b, or order under a class without a limit."
     )
 
 

@@ -26,7 +26,7 @@ class Resolution:
     endpoint_type: EndpointType | None
     #: None when the catalogue was not asked
     scope: ModelScope | None
-    #: as the order's path resolved it: the catalogue's, the order's own, or the one in the model's name
+    #: to plan with: the catalogue's, else the order's own, else the one in the model's name
     parameter_count: int | None
 
 

@@ -101,13 +101,13 @@ async def test_a_token_goes_with_the_hub(client: Client) -> None:
         await an_order(client, MODEL | {"authSecretRef": {"name": "hf-token"}})
 
 
-@pytest.mark.parametrize("count", [7_000_000_000, "70B", "360m", "1.5T", 1])
+@pytest.mark.parametrize("count", [7_000_000_000, "70B", "32b", "360m", "1.5T", 1])
 async def test_a_count_of_parameters_is_a_text_or_a_number(client: Client, count: str | int) -> None:
     assert (await an_order(client, HUB | {"parameterCount": count}))["model"]["parameterCount"] == count
     await a_class(client, modelPolicy={"allowedEndpointTypes": ["Chat"], "maxParameterCount": count})
 
 
-@pytest.mark.parametrize("count", ["70 B", "0B", "many", "-7B", 0, -1])
+@pytest.mark.parametrize("count", ["70 B", "0b", "many", "-7B", "7k", 0, -1])
 async def test_what_is_no_count_is_refused(client: Client, count: str | int) -> None:
     with pytest.raises(Invalid, match="no number of parameters; write it like 70B"):
         await an_order(client, HUB | {"parameterCount": count})

@@ -19,6 +19,7 @@ VECTORS = Path(__file__).parents[2] / "vectors" / "name-parsing.json"
     ("written", "count"),
     [
         ("70B", 70 * 10**9),
+        ("32b", 32 * 10**9),
         ("1.5B", 1_500_000_000),
         ("0.6B", 600_000_000),
         ("0.005B", 5_000_000),

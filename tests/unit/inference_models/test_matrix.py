@@ -129,13 +129,49 @@ def test_a_limit_lets_all_below_it_through_and_never_a_billion_more(limit: int, 
         assert not within(limit, size)
 
 
-def test_a_size_that_nobody_knows_does_not_pass_a_limit() -> None:
-    limited = policy(max_parameter_count=70 * BILLION)
-    found = refused(limited, model_facts("chat-large"), order("chat-large"))
-    assert found.reason is OrderReason.PARAMETER_COUNT_UNKNOWN
-    assert "spec.model.parameterCount" in found.message
-    assert resolved(limited, model_facts("chat-large"), order("chat-large", parameter_count="7B"))
+#: source, the catalogue's fact, what the order says, the model's name -> what a limit of 70B makes of it
+WHO_COUNTS = [
+    ("ai-models", 32 * BILLION, None, "lm", None),
+    ("ai-models", 72 * BILLION, "7B", "lm-7b", "ParameterCountExceeded"),
+    ("ai-models", 32 * BILLION, "405B", "lm-405b", None),
+    ("ai-models", None, None, "lm-32b", None),
+    ("ai-models", None, None, "lm-72b", "ParameterCountExceeded"),
+    ("ai-models", None, "7B", "lm-72b", "ParameterCountExceeded"),
+    ("ai-models", None, "405B", "lm-7b", None),
+    ("ai-models", None, None, "lm", "ParameterCountUnknown"),
+    ("ai-models", None, "7B", "lm", "ParameterCountUnknown"),
+    ("HuggingFace", None, "7B", "acme/lm", None),
+    ("HuggingFace", None, "72B", "acme/lm-7b", "ParameterCountExceeded"),
+    ("HuggingFace", None, "7B", "acme/lm-72b", None),
+    ("HuggingFace", None, None, "acme/lm-72b", "ParameterCountExceeded"),
+    ("HuggingFace", None, None, "acme/lm", "ParameterCountUnknown"),
+]
+
+
+@pytest.mark.parametrize(("src", "known", "said", "name", "reason"), WHO_COUNTS)
+def test_whose_word_on_the_size_counts_against_a_limit(
+    src: str, known: int | None, said: str | None, name: str, reason: str | None
+) -> None:
+    """In the catalogue its fact, then the name; straight from the hub what the order says, then the name."""
+    facts = model_facts(name, parameter_count=known) if src == "ai-models" else None
+    found = resolve(
+        policy(max_parameter_count=70 * BILLION), facts, order(name, src=src, parameter_count=said)
+    )
+    assert (found.reason if isinstance(found, Refusal) else None) == reason
+
+
+def test_what_the_order_says_of_a_size_is_planned_with_when_the_catalogue_tells_none() -> None:
+    assert resolved(policy(), model_facts(), order(parameter_count="7B")).parameter_count == 7 * BILLION
     assert resolved(policy(), model_facts("chat-large"), order("chat-large")).parameter_count is None
+
+
+def test_a_size_that_nobody_tells_comes_with_a_next_step_that_helps() -> None:
+    limited = policy(max_parameter_count=70 * BILLION)
+    stored = refused(limited, model_facts("chat-large"), order("chat-large", parameter_count="7B"))
+    assert "does not count" in stored.message
+    assert "class without a limit" in stored.message
+    hub = refused(limited, None, order("acme/chat-large", src="HuggingFace", kind=None))
+    assert "Set spec.model.parameterCount" in hub.message
 
 
 def test_a_size_that_cannot_be_read_is_told() -> None:
@@ -174,6 +210,5 @@ def test_whatever_is_given_ends_in_one_of_both(given_policy: Any, facts: Any, or
         assert found.endpoint_type == left[0]
     if facts is not None and facts.parameter_count is not None:
         assert found.parameter_count == facts.parameter_count
-    if given_policy.max_parameter_count is not None:
-        assert found.parameter_count is not None
-        assert within(given_policy.max_parameter_count, found.parameter_count)
+        if given_policy.max_parameter_count is not None:
+            assert within(given_policy.max_parameter_count, facts.parameter_count)
