@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from devcluster import cluster, commandline, settings
+from devcluster import ingress as ingress_controller
 from devcluster.errors import ClusterError
 from devcluster.processes import Processes
 from devcluster.progress import Progress
@@ -56,6 +57,15 @@ def down(directory: Path, *, keep: bool) -> None:
 def load(directory: Path, *, archives: tuple[Path, ...]) -> None:
     """Give the node images from docker-archives, as `python -m images build` writes them."""
     cluster.load(directory, archives, Progress())
+
+
+@main.command()
+@click.pass_obj
+def ingress(directory: Path) -> None:
+    """Give the running cluster an ingress controller: Traefik, built once, for Ingresses and HTTPRoutes."""
+    ingress_controller.install(directory, Progress())
+    print(f"at {settings.require(directory).node_ip}: hosts NAME.{ingress_controller.DOMAIN}")
+    print("classes traefik, nginx; Gateway ingress/public")
 
 
 @main.command()

@@ -33,18 +33,20 @@ class Addons:
     def start(self, progress: Progress) -> None:
         """Return when volumes can be ordered and a name resolves through the DNS Service."""
         with progress.step("shared volumes and DNS deployed"):
-            self._apply("".join(render(self._settings, path) for path in sorted(MANIFESTS.glob("*.yaml"))))
+            self.apply("".join(render(self._settings, path) for path in sorted(MANIFESTS.glob("*.yaml"))))
             for namespace, name in DEPLOYMENTS.items():
-                self._wait_for_deployment(namespace, name)
+                self.wait_for_deployment(namespace, name)
         with progress.step("a name resolves through the DNS Service"):
             server = self._settings.dns_service_ip
             wait_until(f"an answer for {NAME}", lambda: dns.problem(server, NAME), TIMEOUT)
 
-    def _apply(self, manifest: str) -> None:
+    def apply(self, manifest: str) -> None:
+        """Make the objects of a manifest, or make them so again."""
         command = (self._settings.binaries / "kubectl", "--kubeconfig", self._settings.kubeconfig)
         run(*command, "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=manifest)
 
-    def _wait_for_deployment(self, namespace: str, name: str) -> None:
+    def wait_for_deployment(self, namespace: str, name: str) -> None:
+        """Return when a replica is available."""
         path = f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}"
 
         def check() -> str | None:

@@ -8,6 +8,32 @@ KUBERNETES_VERSION = "v1.36.3"
 CONTAINERD_VERSION = "v2.2.9"
 PROVISIONER_VERSION = "v0.0.30"
 HELM_VERSION = "v3.22.0"
+TRAEFIK_VERSION = "v3.7.13"
+
+
+@dataclass(frozen=True)
+class Thinned:
+    """A module that is built from a copy with less in it; `replace` in the group's go.mod leads there.
+
+    In the copy the group's folder `overlay` takes the place of what was left out.
+    """
+
+    module: str
+    version: str
+    #: as go.sum would have it, which has none for a module that is replaced
+    checksum: str
+    overlay: str
+    #: folders of the module, and modules that it requires, which stay out of the copy
+    without: tuple[str, ...]
+    requirements: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Definitions:
+    """Manifests of a module that a component needs, kept beside its binary as one file."""
+
+    module: str
+    folder: str
 
 
 @dataclass(frozen=True)
@@ -18,6 +44,8 @@ class Component:
     group: str
     package: str
     link_flags: tuple[str, ...] = ()
+    thinned: Thinned | None = None
+    definitions: Definitions | None = None
 
 
 def _kubernetes(name: str) -> Component:
@@ -71,5 +99,28 @@ NODE = (
         "addons",
         "helm.sh/helm/v3/cmd/helm",
         (f"-X helm.sh/helm/v3/internal/version.version={HELM_VERSION}",),
+    ),
+)
+
+#: Never part of a cluster by itself: its build alone takes as long as half of the others.
+INGRESS = (
+    Component(
+        "traefik",
+        "traefik",
+        "github.com/traefik/traefik/v3/cmd/traefik",
+        (f"-X github.com/traefik/traefik/v3/pkg/version.Version={TRAEFIK_VERSION.removeprefix('v')}",),
+        thinned=Thinned(
+            module="github.com/go-acme/lego/v5",
+            version="v5.4.1",
+            checksum="h1:Jt6xAP9xQrJ3SLLGgxejfDDd3pzdrmuLCWe4oTqHHQc=",
+            overlay="lego",
+            # The providers of DNS for ACME: two hundred SDKs, one of which no proxy serves.
+            without=("providers/dns", "cmd", "e2e"),
+            requirements=(
+                "github.com/nrdcg/oci-go-sdk/common/v1065",
+                "github.com/nrdcg/oci-go-sdk/dns/v1065",
+            ),
+        ),
+        definitions=Definitions("sigs.k8s.io/gateway-api", "config/crd/standard"),
     ),
 )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import platform
-import subprocess
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from devcluster import cache, toolchain
+from devcluster import cache, gomodules, toolchain
 from devcluster.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -25,8 +24,14 @@ def cached_path(component: Component, kept: Path) -> Path:
     """Return where a component's binary lies once built: its pins, flags and machine name the folder."""
     group = GO_ROOT / component.group
     files = sorted(path for path in group.rglob("*") if path.is_file())
-    words = (component.package, *component.link_flags, platform.machine())
+    more = [repr(part) for part in (component.thinned, component.definitions) if part]
+    words = (component.package, *component.link_flags, platform.machine(), *more)
     return kept / f"{component.group}-{cache.key(words, files, relative_to=group)}" / component.name
+
+
+def definitions_path(component: Component, kept: Path) -> Path:
+    """Return where the manifests lie that the component needs, once it is built."""
+    return cached_path(component, kept).with_suffix(".definitions.yaml")
 
 
 def missing(components: Sequence[Component], kept: Path) -> list[Component]:
@@ -62,11 +67,17 @@ def _build(component: Component, target: Path, go: Path) -> None:
         "-ldflags",
         " ".join(("-s", "-w", *component.link_flags)),
     )
-    command = [str(go), "build", *flags, "-o", str(partial), component.package]
-    environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "", "GOTOOLCHAIN": "local"}
-    folder = GO_ROOT / component.group
-    result = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    if result.returncode:
-        words = "\n".join(result.stderr.strip().splitlines()[-ERROR_LINES:])
-        raise ClusterError(f"{component.name} could not be built (go build in {folder}):\n{words}")
+    modules = gomodules.GoModules(go)
+    with tempfile.TemporaryDirectory(dir=target.parent) as work:
+        folder = GO_ROOT / component.group
+        if component.thinned:
+            folder = modules.thin(component.thinned, folder, Path(work))
+        command = ("build", *flags, "-o", str(partial), component.package)
+        result = modules.go(folder, *command)
+        if result.returncode:
+            words = "\n".join(result.stderr.strip().splitlines()[-ERROR_LINES:])
+            raise ClusterError(f"{component.name} could not be built (go build in {folder}):\n{words}")
+        if component.definitions:
+            text = modules.definitions(component.definitions, folder)
+            target.with_suffix(".definitions.yaml").write_text(text)
     partial.rename(target)

@@ -64,6 +64,15 @@ class NodeImages:
         if not wanted <= self.references():
             self.load(_system_archive(binaries))
 
+    def load_program(self, reference: str, program: Path) -> None:
+        """Import an image that holds one program, unless it is there."""
+        if reference in self.references():
+            return
+        with tempfile.TemporaryDirectory(dir=self._settings.directory) as work:
+            archive = Path(work) / "image.tar"
+            write_archive(_images([(reference, program)], Path(work)), archive)
+            self.load(archive)
+
     def _ctr(self, *arguments: str | Path) -> str:
         address = ("--address", self._settings.containerd_socket, "--connect-timeout", "2s")
         return run(self._settings.binaries / "ctr", *address, "--namespace", "k8s.io", *arguments)

@@ -58,6 +58,12 @@ def create_pki(settings: Settings) -> None:
         _write_kubeconfig(settings, component, settings.component_kubeconfig(component))
 
 
+def issue(settings: Settings, identity: Identity) -> tuple[Path, Path]:
+    """Return where the certificate and the key of somebody else lie, made when they are not there."""
+    _issue(settings.pki, _authority(settings.pki, "ca", "devcluster"), identity)
+    return settings.pki / f"{identity.name}.crt", settings.pki / f"{identity.name}.key"
+
+
 def identities(settings: Settings) -> tuple[Identity, ...]:
     """Return who has a certificate of the cluster's authority."""
     node = f"system:node:{settings.node_name}"

@@ -65,7 +65,7 @@ def minutes(builds: Sequence[Component]) -> str:
     return f"{max(1, round(seconds / 60))} min"
 
 
-GROUP_SECONDS = {"kubernetes": 200, "etcd": 40, "containerd": 40, "addons": 100}
+GROUP_SECONDS = {"kubernetes": 200, "etcd": 40, "containerd": 40, "addons": 100, "traefik": 250}
 COMPONENT_SECONDS = 8
 
 

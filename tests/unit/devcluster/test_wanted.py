@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from devcluster import gobuild, toolchain, wanted
-from devcluster.components import CONTROL_PLANE, NODE, Component
+from devcluster.components import CONTROL_PLANE, INGRESS, NODE, Component
 from devcluster.errors import ClusterError
 from devcluster.progress import Progress
 
@@ -90,7 +90,7 @@ def test_a_build_is_named_by_its_pins_and_flags(tmp_path: Path, monkeypatch: pyt
 
 
 def test_every_component_has_pins() -> None:
-    groups = {component.group for component in (*CONTROL_PLANE, *NODE)}
+    groups = {component.group for component in (*CONTROL_PLANE, *NODE, *INGRESS)}
     assert all((gobuild.GO_ROOT / group / "go.mod").is_file() for group in groups)
 
 
