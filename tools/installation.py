@@ -35,6 +35,8 @@ CLIENTS = ("kubectl", "helm")
 HELM_TIMEOUT = "180s"
 #: Where uploads arrive on a cluster of devcluster: a port of the node, whose address the machine reaches.
 UPLOAD_PORT = 30443
+#: hosts of orders; devcluster's ingress serves them
+DOMAIN_TEMPLATE = "%s.services.devcluster.test"
 
 
 class CommandFailed(Exception):
@@ -113,7 +115,8 @@ def install_chart(target: Target, reference: str, values: Sequence[str] = ()) ->
 
 def install_inference(target: Target, reference: str, gate: str, llama: str) -> None:
     """Install or upgrade ai-inference, which has its processes in the same image, and wait likewise."""
-    given = (f"image.reference={reference}", f"images.gate={gate}", f"images.llama={llama}")
+    domain = f"domainTemplate={DOMAIN_TEMPLATE}"
+    given = (f"image.reference={reference}", f"images.gate={gate}", f"images.llama={llama}", domain)
     _install(target, INFERENCE_RELEASE, INFERENCE_NAMESPACE, given)
 
 

@@ -89,6 +89,12 @@ _CLASS: dict[Reason, Meaning] = {
         "Choose another class, or ask its administrator to add the namespace to `allowedNamespaces`.",
         recovers=True,
     ),
+    Reason.DOMAIN_MISSING: Meaning(
+        "The order is to be reached from outside the cluster, and the module has no domain for its host.",
+        "Ask the administrator to set `domainTemplate` (under Deckhouse `publicDomainTemplate`), or choose a "
+        "class of type `ClusterLocal`.",
+        recovers=True,
+    ),
 }
 
 _MODEL: dict[Reason, Meaning] = {
@@ -111,8 +117,10 @@ _MODEL: dict[Reason, Meaning] = {
         recovers=False,
     ),
     Reason.PARAMETER_COUNT_UNKNOWN: Meaning(
-        "The class bounds the model's size, and nothing tells how large this one is.",
-        "Set `spec.model.parameterCount`, for example to 32B.",
+        "The class bounds the model's size, and nothing that counts tells how large this one is: of a model "
+        "of the catalogue its facts and its name, of a repository the order and the name.",
+        "Publish the model under a name with its size, or choose a class without a limit; for a repository "
+        "set `spec.model.parameterCount`, for example to 32B.",
         recovers=False,
     ),
     Reason.AUTH_SECRET_MISSING: Meaning(
@@ -187,6 +195,18 @@ _WORKLOAD: dict[Reason, Meaning] = {
     Reason.OBJECT_REFUSED: Meaning(
         "The cluster refuses one of the order's objects: a quota, a policy or an admission webhook.",
         "Remove what stands in the way; the message gives its words.",
+        recovers=True,
+    ),
+    Reason.CERTIFICATE_MISSING: Meaning(
+        "The Secret with the administrator's certificate for the order's host is not there or not whole. "
+        "What runs goes on with the certificate that it has.",
+        "Ask the administrator to put `tls.crt` and `tls.key` into the Secret that the message names.",
+        recovers=True,
+    ),
+    Reason.CERTIFICATE_INVALID: Meaning(
+        "The administrator's certificate cannot serve the order's host: it has ended, is for other hosts, or "
+        "is not one. What runs goes on with the certificate that it has.",
+        "Ask the administrator to replace it; the message says what is wrong with it.",
         recovers=True,
     ),
     Reason.UNSCHEDULABLE: Meaning(

@@ -73,6 +73,7 @@ class OrderReason(StrEnum):
     CLASS_NOT_FOUND = "ClassNotFound"
     CLASS_NOT_READY = "ClassNotReady"
     NAMESPACE_NOT_ALLOWED = "NamespaceNotAllowed"
+    DOMAIN_MISSING = "DomainMissing"
     # the model
     MODEL_NOT_FOUND = "ModelNotFound"
     MODEL_NOT_READY = "ModelNotReady"
@@ -95,6 +96,8 @@ class OrderReason(StrEnum):
     # objects and Pods
     OBJECT_CONFLICT = "ObjectConflict"
     OBJECT_REFUSED = "ObjectRefused"
+    CERTIFICATE_MISSING = "CertificateMissing"
+    CERTIFICATE_INVALID = "CertificateInvalid"
     UNSCHEDULABLE = "Unschedulable"
     IMAGE_PULL_FAILED = "ImagePullFailed"
     OUT_OF_MEMORY = "OutOfMemory"

@@ -1,0 +1,59 @@
+"""Whether a certificate that somebody else has made can serve a host. Pure.
+
+What belongs here: what any client would refuse. What does not: whether a client trusts the issuer, which only
+clients know; certificates of our own (``kubekit.certs``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+_SHOWN = 5
+
+
+def fault(certificate: bytes, key: bytes, host: str, now: datetime) -> str | None:
+    """Return what keeps the pair from serving the host, or None; the server's own comes first."""
+    try:
+        leaf = x509.load_pem_x509_certificates(certificate)[0]
+    except ValueError:
+        return "tls.crt is no certificate in PEM"
+    try:
+        private = serialization.load_pem_private_key(key, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        return "tls.key is no private key in PEM, or is locked by a password"
+    if private.public_key() != leaf.public_key():
+        return "tls.key is not the key of the certificate in tls.crt"
+    if now > leaf.not_valid_after_utc:
+        return f"it ended at {leaf.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
+    if now < leaf.not_valid_before_utc:
+        return f"it begins at {leaf.not_valid_before_utc:%Y-%m-%d %H:%M} UTC"
+    names = _names(leaf)
+    return None if any(_covers(name, host) for name in names) else f"it is for {_list(names)}, not for {host}"
+
+
+def _names(leaf: x509.Certificate) -> list[str]:
+    try:
+        alternative = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (x509.ExtensionNotFound, ValueError):
+        return []
+    return alternative.get_values_for_type(x509.DNSName)
+
+
+def _covers(name: str, host: str) -> bool:
+    """Tell whether a name in a certificate means the host; a star stands for one whole label, the first."""
+    name, host = name.lower().rstrip("."), host.lower().rstrip(".")
+    if name.startswith("*."):
+        return name[2:] == host.partition(".")[2]
+    return name == host
+
+
+def _list(names: list[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more if names else "no host"
