@@ -28,6 +28,8 @@ ROTATED_FOR_ANNOTATION = f"{GROUP}/rotated-for"
 ROTATED_AT_ANNOTATION = f"{GROUP}/rotated-at"
 #: Kubelets take a minute or two to bring a new key into Pods, and clients some more to fetch it.
 OVERLAP = timedelta(minutes=10)
+#: clocks of two processes may differ by so much; what is said to be made later than that was not
+_SKEW = timedelta(minutes=1)
 
 
 class Step(StrEnum):
@@ -38,6 +40,8 @@ class Step(StrEnum):
     KEEP = "keep"
     #: another Secret of this name is in the way
     CONFLICT = "conflict"
+    #: that of an earlier order of this name is still there, and goes with it
+    WAIT = "wait"
 
 
 @dataclass(frozen=True)
@@ -60,10 +64,10 @@ def plan(
         return KeyPlan(Step.CREATE, _secret(order, {TOKEN: make_key().encode()}, wish, now))
     present = {name: secret.data[name] for name in (TOKEN, PREVIOUS) if secret.data.get(name)}
     if not any(owner.uid == order.metadata.uid for owner in secret.metadata.owner_references):
-        return _foreign(order, present)
+        return _foreign(order, secret, present)
     answered = secret.metadata.annotations.get(ROTATED_FOR_ANNOTATION, "")
     if TOKEN in present and PREVIOUS in present:
-        return _rotating(order, secret, present[TOKEN], answered, now)
+        return _rotating(order, secret, present, answered, now)
     if TOKEN in present and wish in {"", answered}:
         return KeyPlan(Step.KEEP)
     keys = {TOKEN: make_key().encode()} | ({PREVIOUS: present[TOKEN]} if TOKEN in present else {})
@@ -93,22 +97,30 @@ def reader(order: InferenceService) -> dict[str, Any]:
     }
 
 
-def _rotating(order: InferenceService, secret: Secret, token: bytes, answered: str, now: datetime) -> KeyPlan:
+def _rotating(
+    order: InferenceService, secret: Secret, both: dict[str, bytes], answered: str, now: datetime
+) -> KeyPlan:
     """Let the old key go when its time is over; a further rotation waits until then."""
     made = _time(secret.metadata.annotations.get(ROTATED_AT_ANNOTATION, ""))
     left = made + OVERLAP - now if made else timedelta()
+    if left > OVERLAP + _SKEW:
+        # A clock that was ahead would keep the old key for ever: its time begins anew by the clock of now.
+        return KeyPlan(Step.REPLACE, _replacing(order, secret, both, answered, now), again=OVERLAP)
     if left > timedelta():
         return KeyPlan(Step.KEEP, again=left)
     # What has just ended may be followed by a rotation that was asked for meanwhile.
-    manifest = _replacing(order, secret, {TOKEN: token}, answered, made or now)
+    manifest = _replacing(order, secret, {TOKEN: both[TOKEN]}, answered, made or now)
     return KeyPlan(Step.REPLACE, manifest, again=timedelta())
 
 
-def _foreign(order: InferenceService, present: dict[str, bytes]) -> KeyPlan:
+def _foreign(order: InferenceService, secret: Secret, present: dict[str, bytes]) -> KeyPlan:
     """Use a Secret that somebody else has made, or say why it does not do."""
+    name = names.auth_secret(order.metadata.name)
+    if names.is_of_earlier(order, secret.metadata):
+        text = f"The Secret {name} is of an earlier order of this name and is about to be deleted with it."
+        return KeyPlan(Step.WAIT, message=text)
     if TOKEN in present:
         return KeyPlan(Step.KEEP)
-    name = names.auth_secret(order.metadata.name)
     return KeyPlan(
         Step.CONFLICT,
         message=f"The Secret {name} was not made for this order and has no value {TOKEN}. Delete it, or "

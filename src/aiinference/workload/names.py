@@ -13,6 +13,7 @@ from aiinference.api.fields import GROUP
 
 if TYPE_CHECKING:
     from aiinference.api.orders import InferenceService
+    from kubekit.resources.meta import ObjectMeta
 
 _LABELS = "ai-inference.deckhouse.io"
 MANAGED_LABEL = f"{_LABELS}/managed"
@@ -61,6 +62,15 @@ def labels(order: str) -> dict[str, str]:
 def drain_path(uid: str) -> str:
     """Return the path that asks the gate of an order to finish; only readers of its Pods can know it."""
     return f"/drain/{sha256(f'drain/{uid}'.encode()).hexdigest()[:32]}"
+
+
+def is_of_earlier(order: InferenceService, head: ObjectMeta) -> bool:
+    """Tell whether an object is of an earlier order of the name: the cluster is about to delete it."""
+    mine = order.metadata
+    return any(
+        (owner.kind, owner.name) == (order.KIND.name, mine.name) and owner.uid != mine.uid
+        for owner in head.owner_references
+    )
 
 
 def metadata(order: InferenceService, name: str | None = None) -> dict[str, Any]:

@@ -110,6 +110,14 @@ def test_a_secret_of_somebody_else_is_used_and_never_written() -> None:
     assert "support-llm-auth" in refused.message
 
 
+def test_the_secret_of_an_earlier_order_of_the_name_is_nobodys_own() -> None:
+    earlier = orders.order(metadata={"uid": "earlier"})
+    left = _stored(auth.plan(earlier, None, NOW, _keys()))
+    found = auth.plan(_wishing(), left, NOW, _keys())
+    assert (found.step, found.manifest) == (Step.WAIT, None)
+    assert "earlier order" in found.message
+
+
 def test_a_key_that_was_taken_out_is_made_again() -> None:
     first = _stored(auth.plan(_wishing(), None, NOW, _keys()))
     emptied = msgspec.structs.replace(first, data={})
@@ -123,6 +131,27 @@ def test_a_time_that_cannot_be_read_ends_a_rotation_rather_than_keeping_it_for_e
     both = _stored(auth.plan(_wishing("a"), _stored(auth.plan(_wishing(), None, NOW, make)), NOW, make))
     both.metadata.annotations[auth.ROTATED_AT_ANNOTATION] = broken
     assert auth.plan(_wishing("a"), both, NOW + OVERLAP, make).step == Step.REPLACE
+
+
+@pytest.mark.parametrize("ahead", [timedelta(minutes=2), timedelta(days=365)])
+def test_a_clock_that_was_ahead_keeps_the_old_key_for_its_time_and_not_for_ever(ahead: timedelta) -> None:
+    make = _keys()
+    first = _stored(auth.plan(_wishing(), None, NOW, make))
+    both = _stored(auth.plan(_wishing("a"), first, NOW + ahead, make))
+    put_right = auth.plan(_wishing("a"), both, NOW, make)
+    assert (put_right.step, put_right.again) == (Step.REPLACE, OVERLAP)
+    assert _values(put_right) == {TOKEN: "key-number-000002", PREVIOUS: "key-number-000001"}
+    known = _stored(put_right, "2")
+    assert auth.plan(_wishing("a"), known, NOW, make) == KeyPlan(Step.KEEP, again=OVERLAP)
+    ended = auth.plan(_wishing("a"), known, NOW + OVERLAP, make)
+    assert _values(ended) == {TOKEN: "key-number-000002"}
+
+
+def test_clocks_that_differ_a_little_write_nothing_for_it() -> None:
+    make = _keys()
+    first = _stored(auth.plan(_wishing(), None, NOW, make))
+    both = _stored(auth.plan(_wishing("a"), first, NOW + timedelta(seconds=50), make))
+    assert auth.plan(_wishing("a"), both, NOW, make).step == Step.KEEP
 
 
 @given(st.lists(st.tuples(st.sampled_from(["", "a", "b", "c"]), st.integers(0, 900)), max_size=12))
