@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from aiinference.api.reasons import OrderCondition, OrderReason
-from aiinference.orders.decide import must_stop_first
+from aiinference.orders.certificates import Certificates
+from aiinference.orders.decide import must_stop_first, upkeep
 from aiinference.orders.state import Halt
-from aiinference.workload import auth, build, names
+from aiinference.workload import auth, build, names, network
+from aiinference.workload.intent import Intent, Upkeep
 from kubekit.apply import Applier
 from kubekit.conditions import find
 from kubekit.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound, fields_of
@@ -29,11 +31,11 @@ from kubekit.resources.meta import Resource
 from opskit import logging
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from aiinference.api.orders import InferenceService
     from aiinference.orders.state import Observation
-    from aiinference.workload.intent import Intent, Settings
+    from aiinference.workload.intent import Served, Settings
     from kubekit.client import Client
     from kubekit.resources.meta import Kind, ObjectMeta
     from opskit.clock import Clock
@@ -45,10 +47,8 @@ FIELD_MANAGER = "ai-inference-orders"
 REPAIR_SECONDS = 300.0
 _KEY_BYTES = 32
 _VARYING = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9]+")
-_OPTIONAL = (
-    custom("networking.k8s.io", "v1", "Ingress", "ingresses"),
-    custom("rbac.authorization.k8s.io", "v1", "Role", "roles"),
-)
+_INGRESS = custom("networking.k8s.io", "v1", "Ingress", "ingresses")
+_ROLE = custom("rbac.authorization.k8s.io", "v1", "Role", "roles")
 _MONITOR = custom("monitoring.coreos.com", "v1", "PodMonitor", "podmonitors")
 custom("", "v1", "Service", "services")
 custom("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies")
@@ -72,19 +72,17 @@ class Actor:
         self._settings = settings
         self._clock = clock
         self._applier = Applier(client, FIELD_MANAGER)
+        self._certificates = Certificates(client, self._applier, clock, settings.namespace)
         self._applied: dict[tuple[str, str], _Applied] = {}
 
     def forget(self, key: tuple[str, str]) -> None:
         """Remember nothing more of an order that is gone."""
         self._applied.pop(key, None)
 
-    async def act(self, intent: Intent, o: Observation) -> Halt | float | None:
+    async def act(self, intent: Intent | Upkeep, o: Observation) -> Halt | float | None:
         """Make key and objects; return what is in the way, or when to look at the key again."""
         try:
-            again = await self._key(intent, o.secret)
-            if isinstance(again, Halt):
-                return again
-            return await self._apply(intent, o) or again
+            return await self._made(intent, o)
         except (Conflict, AlreadyExists):
             raise  # what was read is old: looked at anew
         except ApiError as error:
@@ -92,13 +90,25 @@ class Actor:
             halt = _halt(OrderReason.OBJECT_REFUSED, text)
             return replace(halt, soon=error.transient and not isinstance(error, Forbidden))
 
-    async def _key(self, intent: Intent, secret: Secret | None) -> Halt | float | None:
+    async def _made(self, intent: Intent | Upkeep, o: Observation) -> Halt | float | None:
+        again = await self._key(intent, o.secret)
+        stop = again if isinstance(again, Halt) else await self._certificates.see_to(intent)
+        if stop is None:
+            return await self._apply(intent, o) or again
+        kept = upkeep(o)
+        if kept is not None:
+            await self._apply(kept, o)
+        return stop
+
+    async def _key(self, intent: Served, secret: Secret | None) -> Halt | float | None:
         """See to the order's key; return when to look again, or what is in the way."""
         if not intent.keys:
             return None
         wanted = auth.plan(intent.order, secret, self._clock.now(), lambda: secrets.token_urlsafe(_KEY_BYTES))
         if wanted.step is auth.Step.CONFLICT:
             return _halt(OrderReason.OBJECT_CONFLICT, wanted.message)
+        if wanted.step is auth.Step.WAIT:
+            return replace(_halt(OrderReason.OBJECT_CONFLICT, wanted.message), soon=True)
         if wanted.step is auth.Step.CREATE and wanted.manifest is not None:
             await self._client.create(wanted.manifest)
         if wanted.step is auth.Step.REPLACE and wanted.manifest is not None:
@@ -112,9 +122,10 @@ class Actor:
         body = {"metadata": changed, "data": data}
         await self._client.patch(Secret, head["name"], body, namespace=head["namespace"])
 
-    async def _apply(self, intent: Intent, o: Observation) -> Halt | None:
+    async def _apply(self, intent: Intent | Upkeep, o: Observation) -> Halt | None:
         """Apply the order's objects; return what an object of somebody else is in the way of."""
-        if must_stop_first(intent, o):
+        if isinstance(intent, Intent) and must_stop_first(intent, o):
+            await self._retire(intent)
             return await self._stop(intent)
         current = o.workload.metadata.annotations if o.workload else None
         manifests = build.objects(intent, self._settings, current)
@@ -122,16 +133,18 @@ class Actor:
         head = intent.order.metadata
         if self._stands(head, digest, o.workload):
             return None
+        await self._retire(intent)
         needed = [manifest for manifest in manifests if manifest["kind"] != _MONITOR.name]
-        refused = await self._foreign(needed, head.uid)
+        refused = await self._foreign(needed, intent.order)
         if refused is not None:
             return refused
-        generation = 0
+        if isinstance(intent, Intent) or intent.closed:
+            await self._certificates.retire(intent)
+        generation = o.workload.metadata.generation if o.workload else 0
         for manifest in needed:
             made = await self._applier.apply(manifest)
             if manifest["kind"] == StatefulSet.KIND.name:
                 generation = made["metadata"]["generation"]
-        await self._retire(manifests, intent)
         await self._monitor(manifests, intent)
         self._applied[head.key] = _Applied(head.uid, digest, generation, self._clock.monotonic())
         return None
@@ -151,36 +164,34 @@ class Actor:
         text = "The replicas of the earlier launch end before the new ones begin (updatePolicy Recreate)."
         return Halt(OrderCondition.RUNTIME_CURRENT, OrderReason.UPDATING, text)
 
-    async def _foreign(self, manifests: list[dict[str, Any]], uid: str) -> Halt | None:
+    async def _foreign(self, manifests: list[dict[str, Any]], order: InferenceService) -> Halt | None:
         """Return what is in the way: an object of a name that we need, made by somebody else."""
         for manifest in manifests:
             kind, head = kind_of(manifest), manifest["metadata"]
             found = await self._head(kind, head["namespace"], head["name"])
-            if found is not None and not _owned(found, uid):
-                return _halt(
-                    OrderReason.OBJECT_CONFLICT,
-                    f"{kind.name} {head['name']} is there already and is not this order's. Rename the order, "
-                    "or delete that object.",
-                )
+            if found is None or _owned(found, order.metadata.uid):
+                continue
+            what = f"{kind.name} {head['name']} is"
+            if names.is_of_earlier(order, found):
+                text = f"{what} of an earlier order of this name and is about to be deleted with it."
+                return replace(_halt(OrderReason.OBJECT_CONFLICT, text), soon=True)
+            text = f"{what} there already and is not this order's. Rename the order, or delete that object."
+            return _halt(OrderReason.OBJECT_CONFLICT, text)
         return None
 
-    async def _retire(self, manifests: list[dict[str, Any]], intent: Intent) -> None:
-        """Delete objects of the order that it has no more."""
-        kept = {manifest["kind"] for manifest in manifests}
-        for kind in _OPTIONAL:
-            if kind.name in kept:
-                continue
-            place = intent.order.metadata.namespace
-            name = names.auth_reader(intent.name) if kind.name == "Role" else intent.name
+    async def _retire(self, intent: Intent | Upkeep) -> None:
+        """Delete objects of the order that it has no more, before anything else is tried: that closes it."""
+        place = intent.order.metadata.namespace
+        for kind, name in _retired(intent):
             found = await self._head(kind, place, name)
             if found is not None and _owned(found, intent.order.metadata.uid):
                 await self._client.delete(kind, name, place, uid=found.uid)
 
-    async def _monitor(self, manifests: list[dict[str, Any]], intent: Intent) -> None:
+    async def _monitor(self, manifests: list[dict[str, Any]], intent: Served) -> None:
         """Have metrics read where that is possible; what cannot be watched is served all the same."""
         wanted = [manifest for manifest in manifests if manifest["kind"] == _MONITOR.name]
         try:
-            refused = await self._foreign(wanted, intent.order.metadata.uid)
+            refused = await self._foreign(wanted, intent.order)
             if refused is not None:
                 _log.warning("metrics are not read", order=intent.name, err=refused.message)
                 return
@@ -209,6 +220,14 @@ def _told(error: ApiError, order: InferenceService) -> str:
     if said is None or isinstance(error, Forbidden | Invalid):
         return text
     return said.message if _VARYING.sub("", said.message) == _VARYING.sub("", text) else text
+
+
+def _retired(intent: Intent | Upkeep) -> Iterator[tuple[Kind, str]]:
+    """Yield kind and name of what an order has no more."""
+    if intent.closed if isinstance(intent, Upkeep) else network.is_local(intent):
+        yield _INGRESS, intent.name
+    if isinstance(intent, Intent) and not intent.keys:
+        yield _ROLE, names.auth_reader(intent.name)
 
 
 def _owned(found: ObjectMeta, uid: str) -> bool:

@@ -6,24 +6,28 @@ What belongs here: whether anything is built, and from what. What does not: the 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from aiinference.api.reasons import UpdateStrategy
+from aiinference.api.orders import InferenceServiceStatus
+from aiinference.api.reasons import Authentication, ExposureType, HttpsMode, UpdateStrategy
+from aiinference.classes.policy import EffectivePolicy, Exposure, Https, effective
 from aiinference.probes import deadline
 from aiinference.workload import frozen, names
-from aiinference.workload.intent import Intent
+from aiinference.workload.intent import Intent, Upkeep
 
 if TYPE_CHECKING:
     from aiinference.api.orders import InferenceService
     from aiinference.models.resolving import ResolvedModel
     from aiinference.orders.state import Observation
+    from kubekit.resources import StatefulSet
 
 
 def intent(o: Observation) -> Intent | None:
-    """Return what the order runs as; None while anything stands in the way, and then nothing is touched."""
+    """Return what the order runs as; None while anything stands in the way, and then nothing new is made."""
     found = o.resolved
     if found.halt is not None or found.policy is None or found.model is None or found.plan is None:
         return None
@@ -37,6 +41,57 @@ def intent(o: Observation) -> Intent | None:
         startup_seconds=startup_seconds(o),
         replicas=found.policy.min_replicas,
     )
+
+
+def upkeep(o: Observation) -> Upkeep | None:
+    """Return how what runs is kept up while nothing new is decided; None when nothing runs."""
+    if o.workload is None:
+        return None
+    known = o.order.status or InferenceServiceStatus()
+    holds, says = o.resolved.policy, o.resolved.policy or o.resolved.says
+    keys, had = known.auth_secret_name is not None, known.endpoint
+    closed = says is not None and _closes(says.exposure, keys=keys)
+    # What a class said of certificates is not known while it does not hold: the Ingress stays as it is.
+    opened = had is not None and had.type == ExposureType.EXTERNAL and holds is not None and not closed
+    return Upkeep(
+        order=o.order,
+        policy=_running(o.workload, holds, keys=keys, opened=opened),
+        endpoint_type=known.model.endpoint_type if known.model else None,
+        host=had.domain if opened and had and had.domain == o.host else None,
+        replicas=_replicas(o.workload, known, holds),
+        noted=o.workload.metadata.annotations,
+        template=frozen.template(o.workload.metadata.annotations),
+        closed=closed,
+    )
+
+
+def _closes(exposure: Exposure, *, keys: bool) -> bool:
+    """Tell whether a class wants nobody from outside to reach an order, as that runs now."""
+    if exposure.type == ExposureType.CLUSTER_LOCAL:
+        return True
+    return exposure.authentication == Authentication.TOKEN and not keys
+
+
+def _running(
+    workload: StatefulSet, holds: EffectivePolicy | None, *, keys: bool, opened: bool
+) -> EffectivePolicy:
+    """Return the policy that an order runs by."""
+    base = holds or effective(None, Https(HttpsMode.DISABLED))
+    strategy = workload.spec.update_strategy.type
+    known = strategy if strategy in set(UpdateStrategy) else UpdateStrategy.ROLLING_UPDATE
+    exposure = Exposure(
+        ExposureType.EXTERNAL if opened else ExposureType.CLUSTER_LOCAL,
+        Authentication.TOKEN if keys else Authentication.NONE,
+        base.exposure.https,
+    )
+    return replace(base, exposure=exposure, update_strategy=holds.update_strategy if holds else known)
+
+
+def _replicas(workload: StatefulSet, known: InferenceServiceStatus, holds: EffectivePolicy | None) -> int:
+    if holds is not None:
+        return holds.min_replicas
+    said = known.constraints.min_replicas if known.constraints else None
+    return said or workload.spec.replicas or 1
 
 
 def _asked(order: InferenceService, model: ResolvedModel) -> str:

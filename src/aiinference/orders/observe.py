@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from aiinference.api.reasons import ClassCondition, OrderCondition, OrderReason
+from aiinference.api.reasons import ClassCondition, ExposureType, OrderCondition, OrderReason
 from aiinference.classes.policy import effective
 from aiinference.models.outcomes import Refusal as ModelRefusal
 from aiinference.models.resolving import model_of
@@ -42,13 +42,15 @@ class Sources:
     recipes: Recipes
     module_https: Https
     runtime_fallback: bool
+    #: whether the installation has a domain for hosts of orders
+    has_domain: bool
 
 
 async def resolve(order: InferenceService, sources: Sources) -> Resolved:
     """Return how far the order gets, and what it stops at."""
     policy = _policy(order, sources)
     if isinstance(policy, Halt):
-        return Resolved(policy)
+        return Resolved(policy, says=_says(order, sources))
     model = await model_of(order, policy, sources.catalogue)
     if isinstance(model, ModelRefusal):
         halt = Halt(OrderCondition.MODEL_RESOLVED, model.reason, model.message, model.outage, model.passing)
@@ -63,7 +65,8 @@ def _policy(order: InferenceService, sources: Sources) -> EffectivePolicy | Halt
     """Return what holds for the order, or why its class does not."""
     name, namespace = order.spec.inference_service_class_name, order.metadata.namespace
     if name is None:
-        return effective(None, sources.module_https)
+        policy = effective(None, sources.module_https)
+        return _without_address(policy, sources) or policy
     klass = sources.classes.get("", name)
     if klass is None:
         text = f"There is no class {name}. Open to this namespace: {_open_to(namespace, sources)}."
@@ -75,7 +78,14 @@ def _policy(order: InferenceService, sources: Sources) -> EffectivePolicy | Halt
             f"Class {name} does not take orders from namespace {namespace}. Open to it: "
             f"{_open_to(namespace, sources)}.",
         )
-    return _usable(klass) or policy
+    return _usable(klass) or _without_address(policy, sources) or policy
+
+
+def _says(order: InferenceService, sources: Sources) -> EffectivePolicy | None:
+    """Return what the order's class says, whether or not it holds; None when there is no class."""
+    name = order.spec.inference_service_class_name
+    klass = sources.classes.get("", name) if name is not None else None
+    return None if name is not None and klass is None else effective(klass, sources.module_https)
 
 
 def _usable(klass: InferenceServiceClass) -> Halt | None:
@@ -90,6 +100,19 @@ def _usable(klass: InferenceServiceClass) -> Halt | None:
     if ready.status != "True":
         return _halt(OrderReason.CLASS_NOT_READY, f"Class {name} cannot be used: {ready.message}")
     return None
+
+
+def _without_address(policy: EffectivePolicy, sources: Sources) -> Halt | None:
+    """Return why an order that is to be reached from outside could never be."""
+    if policy.exposure.type != ExposureType.EXTERNAL or sources.has_domain:
+        return None
+    whose = f"Orders of class {policy.class_name}" if policy.class_name else "Orders without a class"
+    return _halt(
+        OrderReason.DOMAIN_MISSING,
+        f"{whose} are reached from outside the cluster, and there is no domain for their hosts. Ask the "
+        "administrator to set one (domainTemplate, under Deckhouse the global publicDomainTemplate), or "
+        "order under a class of type ClusterLocal.",
+    )
 
 
 def _open_to(namespace: str, sources: Sources) -> str:

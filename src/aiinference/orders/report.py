@@ -15,6 +15,7 @@ from aiinference.api.orders import (
     ResolvedStatus,
 )
 from aiinference.api.reasons import Authentication, ExposureType, OrderCondition, OrderPhase, OrderReason
+from aiinference.orders import decide
 from aiinference.orders.decide import startup_seconds
 from aiinference.probes import failures, health, startup
 from aiinference.workload import names, network
@@ -77,7 +78,7 @@ def status(o: Observation, now: datetime) -> InferenceServiceStatus:
         observed_generation=o.order.metadata.generation,
         phase=_phase(ready),
         model=old.model if model is None else _served(model.resolution.endpoint_type),
-        endpoint=_endpoint(o) if reached else old.endpoint,
+        endpoint=_endpoint(o) if reached else _kept_endpoint(o, old.endpoint),
         auth_secret_name=names.auth_secret(o.order.metadata.name)
         if keys
         else _kept_secret(o, reached=reached),
@@ -133,7 +134,8 @@ def _halted(condition: OrderCondition, o: Observation, said: _Sayings) -> None:
 
 def _current(o: Observation, said: _Sayings) -> None:
     """Say whether the replicas are those that are meant, or what the objects were refused for."""
-    halt, condition = o.resolved.halt, OrderCondition.RUNTIME_CURRENT
+    condition = OrderCondition.RUNTIME_CURRENT
+    halt = o.acted or o.resolved.halt
     if halt is not None and halt.condition is condition:
         said.say(condition, "False", halt.reason, halt.message)
     elif o.workload is not None:
@@ -208,6 +210,20 @@ def _endpoint(o: Observation) -> EndpointStatus:
         url=f"{network.scheme(policy.exposure.https)}://{o.host}" if outside else None,
         domain=o.host if outside else None,
         in_cluster_url=f"http://{order.name}.{order.namespace}.svc",
+    )
+
+
+def _kept_endpoint(o: Observation, old: EndpointStatus | None) -> EndpointStatus | None:
+    """Return the address of what runs while nothing new is decided; a class may close it all the same."""
+    kept = decide.upkeep(o)
+    if old is None or old.url is None or kept is None or not kept.closed:
+        return old
+    policy = o.resolved.policy or o.resolved.says
+    local = policy is not None and policy.exposure.type == ExposureType.CLUSTER_LOCAL
+    return EndpointStatus(
+        type=ExposureType.CLUSTER_LOCAL if local else old.type,
+        domain=None if local else old.domain,
+        in_cluster_url=old.in_cluster_url,
     )
 
 

@@ -41,6 +41,8 @@ class Resolved:
     policy: EffectivePolicy | None = None
     model: ResolvedModel | None = None
     plan: LaunchPlan | None = None
+    #: what the class says although it does not hold for the order: it may close what runs, and nothing else
+    says: EffectivePolicy | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,3 +57,5 @@ class Observation:
     pods: tuple[Pod, ...]
     secret: Secret | None
     health: Health
+    #: what keeping up what runs has met
+    acted: Halt | None = None

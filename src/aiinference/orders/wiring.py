@@ -98,6 +98,7 @@ class Orders:
             recipes,
             settings.module_https,
             settings.runtime_fallback,
+            has_domain=bool(settings.domain_template),
         )
         manager.add_task("probing", self._probing.run, Stage.LEADING)
         manager.add_controller(Controller("orders", self._queue, self._reconcile))
@@ -118,10 +119,11 @@ class Orders:
             return Done()
         o = await self._observe(order)
         self._probe(o)  # whatever becomes of the objects, the key goes to nobody but the Pods of now
-        wanted = decide.intent(o)
+        # What runs is kept up whatever becomes of a new plan.
+        wanted = decide.intent(o) or decide.upkeep(o)
         acted = None if wanted is None else await self._actor.act(wanted, o)
         if isinstance(acted, Halt):
-            o = replace(o, resolved=replace(o.resolved, halt=acted))
+            o = _refused(o, acted)
         await self._report(o)
         if isinstance(acted, Halt) and acted.soon:
             raise Transient(acted.reason, acted.message)
@@ -195,6 +197,13 @@ class Orders:
     def _pause(self, halt: Halt | None, again: float | None) -> float:
         waits = self._settings.not_ready_requeue_seconds if halt and halt.passing else _LOOK_AGAIN
         return waits if again is None else min(waits, again)
+
+
+def _refused(o: Observation, halt: Halt) -> Observation:
+    """Note what was met by writing; what stood in the way before comes first."""
+    if o.resolved.halt is not None:
+        return replace(o, acted=halt)
+    return replace(o, resolved=replace(o.resolved, halt=halt))
 
 
 def _earlier(order: InferenceService, workload: StatefulSet | None) -> health.Health:

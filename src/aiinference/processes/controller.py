@@ -71,6 +71,7 @@ def order_settings(given: ControllerSettings, *, pod_monitors: bool) -> orders.O
     return orders.OrderSettings(
         workload=WorkloadSettings(
             gate_image=given.gate_image,
+            namespace=given.namespace,
             ingress_class=given.ingress_class or None,
             monitoring_namespaces=given.monitoring_namespaces,
             pod_monitors=pod_monitors and bool(given.monitoring_namespaces),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from aiinference.workload import auth, network, statefulset, upkeep
+from aiinference.workload.intent import Upkeep
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def objects(
-    intent: Intent, settings: Settings, current: Mapping[str, str] | None = None
+    intent: Intent | Upkeep, settings: Settings, current: Mapping[str, str] | None = None
 ) -> list[dict[str, Any]]:
     """Return the manifests; ``current`` are the annotations of the StatefulSet that runs already.
 
@@ -27,9 +28,17 @@ def objects(
         network.network_policy(intent, settings),
         auth.reader(intent.order) if intent.keys else None,
         network.service(intent),
-        statefulset.stateful_set(intent, settings, current),
+        _workload(intent, settings, current),
         upkeep.disruption_budget(intent),
         network.ingress(intent, settings),
         upkeep.pod_monitor(intent, settings),
     ]
     return [manifest for manifest in made if manifest]
+
+
+def _workload(
+    intent: Intent | Upkeep, settings: Settings, current: Mapping[str, str] | None
+) -> dict[str, Any] | None:
+    if isinstance(intent, Upkeep):
+        return statefulset.kept(intent)
+    return statefulset.stateful_set(intent, settings, current)

@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 
 #: of a Pod template with everything that a plan can say; annotations have 256 KiB together
 _LIMIT = 128 << 10
+_RECORD = frozenset(
+    {
+        *(names.MODEL_ANNOTATION, names.CLUSTER_MODEL_ANNOTATION),
+        *(names.PLAN_ANNOTATION, names.LAUNCH_ANNOTATION, names.TEMPLATE_ANNOTATION),
+    }
+)
 
 
 def launch_digest(intent: Intent) -> str:
@@ -40,25 +46,35 @@ def launch_digest(intent: Intent) -> str:
     return f"sha256:{sha256(text.encode()).hexdigest()}"
 
 
-def record(intent: Intent, template: Mapping[str, Any]) -> dict[str, str]:
+def record(intent: Intent, made: Mapping[str, Any]) -> dict[str, str]:
     """Return what the StatefulSet says about its template."""
     return {
-        names.PLAN_ANNOTATION: template["metadata"]["annotations"][names.PLAN_ANNOTATION],
+        names.PLAN_ANNOTATION: made["metadata"]["annotations"][names.PLAN_ANNOTATION],
         names.LAUNCH_ANNOTATION: launch_digest(intent),
-        names.TEMPLATE_ANNOTATION: json.dumps(template, sort_keys=True, separators=(",", ":")),
+        names.TEMPLATE_ANNOTATION: json.dumps(made, sort_keys=True, separators=(",", ":")),
     }
+
+
+def is_kept(name: str) -> bool:
+    """Tell whether an annotation of a StatefulSet says what it was made from."""
+    return name in _RECORD
 
 
 def kept(intent: Intent, current: Mapping[str, str] | None) -> dict[str, Any] | None:
     """Return the template of the present StatefulSet, by its annotations, when it is to stay as it is."""
     if not current or current.get(names.LAUNCH_ANNOTATION) != launch_digest(intent):
         return None
+    return template(current)
+
+
+def template(current: Mapping[str, str]) -> dict[str, Any] | None:
+    """Return the template that the present StatefulSet was made with; None when its record is of no use."""
     text = current.get(names.TEMPLATE_ANNOTATION, "")
     if len(text) > _LIMIT:
         return None
     try:
-        template: dict[str, Any] = json.loads(text)
-        whole = bool(template["metadata"]["annotations"][names.PLAN_ANNOTATION] and template["spec"])
+        found: dict[str, Any] = json.loads(text)
+        whole = bool(found["metadata"]["annotations"][names.PLAN_ANNOTATION] and found["spec"])
     except (ValueError, TypeError, KeyError):
         return None
-    return template if whole else None
+    return found if whole else None

@@ -23,6 +23,8 @@ class Settings:
     """What every order of this installation has."""
 
     gate_image: str
+    #: the module's own, where certificates for orders lie
+    namespace: str = "d8-ai-inference"
     ingress_class: str | None = None
     #: namespaces from which metrics are read; () = no PodMonitor, and nobody may
     monitoring_namespaces: tuple[str, ...] = ()
@@ -38,21 +40,16 @@ class Settings:
     image_pull_secrets: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Intent:
-    """Everything that decides what an order runs as."""
+@dataclass(frozen=True, kw_only=True)
+class Served:
+    """What decides how an order is reached, and by whom."""
 
     order: InferenceService
     policy: EffectivePolicy
-    plan: LaunchPlan
-    #: digest of what the order asks for
-    asked: str
     #: None for an order without a class
     endpoint_type: str | None
     #: the host that is reserved for the order; None when it is not reached from outside
     host: str | None
-    #: how long a replica may take until it answers, worked out from the model's size
-    startup_seconds: int
     replicas: int
 
     @property
@@ -64,3 +61,29 @@ class Intent:
     def keys(self) -> bool:
         """Tell whether the API asks for a key."""
         return self.policy.exposure.authentication == Authentication.TOKEN
+
+
+@dataclass(frozen=True, kw_only=True)
+class Intent(Served):
+    """Everything that decides what an order runs as."""
+
+    plan: LaunchPlan
+    #: digest of what the order asks for
+    asked: str
+    #: how long a replica may take until it answers, worked out from the model's size
+    startup_seconds: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Upkeep(Served):
+    """What runs goes on as it was made while nothing new is decided: it may be closed, and never opened.
+
+    Its policy says how it runs, which may be another than its class wants by now.
+    """
+
+    #: the annotations of its StatefulSet
+    noted: Mapping[str, str]
+    #: the template of its Pods; None when it is not known for sure, and then nobody touches it
+    template: Mapping[str, Any] | None
+    #: whether it is not to be reached from outside any more
+    closed: bool

@@ -13,14 +13,14 @@ from aiinference.workload import gate, names, paths
 
 if TYPE_CHECKING:
     from aiinference.classes.policy import Https
-    from aiinference.workload.intent import Intent, Settings
+    from aiinference.workload.intent import Served, Settings
 
 SERVICE_PORT, PORT_NAME = 80, "service-port"
 _NGINX = "nginx.ingress.kubernetes.io"
 _ISSUER = "cert-manager.io/cluster-issuer"
 
 
-def service(intent: Intent) -> dict[str, Any]:
+def service(intent: Served) -> dict[str, Any]:
     """Return the Service, by which everybody in the cluster reaches the gate."""
     port = {"name": PORT_NAME, "port": SERVICE_PORT, "targetPort": gate.API_PORT, "protocol": "TCP"}
     return {
@@ -31,9 +31,9 @@ def service(intent: Intent) -> dict[str, Any]:
     }
 
 
-def ingress(intent: Intent, settings: Settings) -> dict[str, Any] | None:
+def ingress(intent: Served, settings: Settings) -> dict[str, Any] | None:
     """Return the Ingress of an External order; it knows the paths of the API and no other."""
-    if intent.policy.exposure.type != ExposureType.EXTERNAL or not intent.host:
+    if is_local(intent):
         return None
     backend = {"service": {"name": intent.name, "port": {"name": PORT_NAME}}}
     served = [
@@ -49,6 +49,11 @@ def ingress(intent: Intent, settings: Settings) -> dict[str, Any] | None:
     if _certified(https):
         spec["tls"] = [{"hosts": [intent.host], "secretName": names.certificate(intent.name)}]
     return {"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": head, "spec": spec}
+
+
+def is_local(intent: Served) -> bool:
+    """Tell whether an order is not reached from outside."""
+    return intent.policy.exposure.type != ExposureType.EXTERNAL or not intent.host
 
 
 def scheme(https: Https | None) -> str:
@@ -77,7 +82,7 @@ def _annotations(https: Https | None, settings: Settings) -> dict[str, str]:
     return {**issued, **{f"{_NGINX}/{name}": value for name, value in told.items()}}
 
 
-def network_policy(intent: Intent, settings: Settings) -> dict[str, Any]:
+def network_policy(intent: Served, settings: Settings) -> dict[str, Any]:
     """Return the policy: anybody may call the API, monitoring may read metrics, and nothing goes out.
 
     A runtime is given its model as files and executes what is in them: it has no business in the network.

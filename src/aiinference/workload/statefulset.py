@@ -13,7 +13,7 @@ from aiinference.workload import frozen, names, pods
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from aiinference.workload.intent import Intent, Settings
+    from aiinference.workload.intent import Intent, Served, Settings, Upkeep
 
 #: Recreate too: whoever acts scales to zero before the new template, and then nothing is left to be rolled.
 _STRATEGIES = {
@@ -28,8 +28,20 @@ def stateful_set(
 ) -> dict[str, Any]:
     """Return the manifest; ``current`` are the annotations of the StatefulSet that runs already."""
     template = frozen.kept(intent, current) or pods.template(intent, settings)
+    return _manifest(intent, template, {**_model(intent), **frozen.record(intent, template)})
+
+
+def kept(upkeep: Upkeep) -> dict[str, Any] | None:
+    """Return the manifest of what runs already, as it was made; None when that is not known."""
+    if upkeep.template is None:
+        return None
+    noted = {name: value for name, value in upkeep.noted.items() if frozen.is_kept(name)}
+    return _manifest(upkeep, upkeep.template, noted)
+
+
+def _manifest(intent: Served, template: Mapping[str, Any], noted: dict[str, str]) -> dict[str, Any]:
     head = names.metadata(intent.order)
-    head["annotations"] = {**_model(intent), **frozen.record(intent, template)}
+    head["annotations"] = noted
     return {
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
@@ -42,7 +54,7 @@ def stateful_set(
             "revisionHistoryLimit": 2,
             "selector": {"matchLabels": names.selector(intent.name)},
             "updateStrategy": {"type": _STRATEGIES[UpdateStrategy(intent.policy.update_strategy)]},
-            "template": template,
+            "template": dict(template),
         },
     }
 

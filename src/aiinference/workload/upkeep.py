@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from aiinference.workload import gate, names
 
 if TYPE_CHECKING:
-    from aiinference.workload.intent import Intent, Settings
+    from aiinference.workload.intent import Served, Settings
 
 
-def disruption_budget(intent: Intent) -> dict[str, Any]:
+def disruption_budget(intent: Served) -> dict[str, Any]:
     """Return the budget: one replica at a time is moved, and one that does not work is in nobody's way."""
     return {
         "apiVersion": "policy/v1",
@@ -27,7 +27,7 @@ def disruption_budget(intent: Intent) -> dict[str, Any]:
     }
 
 
-def pod_monitor(intent: Intent, settings: Settings) -> dict[str, Any] | None:
+def pod_monitor(intent: Served, settings: Settings) -> dict[str, Any] | None:
     """Return what tells Prometheus where the runtime's metrics are, where Prometheus's operator is there."""
     if not settings.pod_monitors:
         return None

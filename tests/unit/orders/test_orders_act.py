@@ -10,9 +10,10 @@ import pytest
 
 from aiinference.api.reasons import OrderCondition, OrderReason
 from aiinference.orders.act import REPAIR_SECONDS, Actor
-from aiinference.orders.decide import intent
+from aiinference.orders.decide import intent, upkeep
 from aiinference.orders.report import status
-from aiinference.orders.state import Halt
+from aiinference.orders.state import Halt, Resolved
+from aiinference.workload import statefulset
 from aiinference.workload.intent import Settings
 from kubekit.errors import (
     AlreadyExists,
@@ -27,13 +28,14 @@ from kubekit.errors import (
 from kubekit.resources.meta import ObjectMeta
 from opskit.clock import ManualClock
 from tests.kit.ordersmodels import policy
-from tests.kit.orderstates import NOW, external, observed, planned, workload
+from tests.kit.orderstates import NOW, external, observed, planned, stopped, workload
 
 if TYPE_CHECKING:
     from aiinference.orders.state import Observation
     from kubekit.client import Client
 
 UID = "u1"
+SETTINGS = Settings(gate_image="gate", namespace="m")
 
 
 class Server:
@@ -41,6 +43,8 @@ class Server:
 
     def __init__(self) -> None:
         self.owners: dict[str, str] = {}
+        #: kind and name of an owner that is no plain one
+        self.kinds: dict[str, tuple[str, str]] = {}
         self.written: list[tuple[str, str]] = []
         self.error: Exception | None = None
         #: what an optional kind meets
@@ -51,9 +55,13 @@ class Server:
             raise self.errors["GET"]
         if path not in self.owners:
             raise NotFound(404, "NotFound", "none")
-        owner = {"uid": self.owners[path], "name": "o", "kind": "k", "apiVersion": "v1"}
+        kind, name = self.kinds.get(path, ("k", "o"))
+        owner = {"uid": self.owners[path], "name": name, "kind": kind, "apiVersion": "v1"}
         metadata = {"name": path.rpartition("/")[2], "uid": "x", "ownerReferences": [owner]}
         return msgspec.json.encode({"metadata": metadata})
+
+    async def find(self, *_: Any) -> None:
+        """Have no certificate for anybody."""
 
     async def patch(self, kind: Any, name: str, *_: Any, **__: Any) -> dict[str, Any]:
         name_of_kind = getattr(kind, "KIND", kind).name
@@ -80,7 +88,7 @@ class World:
     async def act(self, o: Observation) -> Halt | float | None:
         metadata = ObjectMeta(name="support-llm", namespace="support", uid=UID)
         o = replace(o, order=msgspec.structs.replace(o.order, metadata=metadata))
-        wanted = intent(o)
+        wanted = intent(o) or upkeep(o)
         assert wanted is not None
         return await self.actor.act(wanted, o)
 
@@ -148,6 +156,51 @@ async def test_what_an_order_has_no_more_is_deleted_if_it_is_its_own(world: Worl
     world.actor.forget(("support", "support-llm"))
     await world.act(observed(planned()))
     assert ("delete Ingress", "support-llm") in world.server.written
+
+
+INGRESS = "/apis/networking.k8s.io/v1/namespaces/support/ingresses/support-llm"
+
+
+async def test_what_closes_an_order_is_not_kept_from_it_by_anything_else(world: World) -> None:
+    world.server.owners["/api/v1/namespaces/support/services/support-llm"] = "somebody"
+    world.server.owners[INGRESS] = UID
+    found = await world.act(observed(planned()))
+    assert isinstance(found, Halt)
+    assert world.server.written == [("delete Ingress", "support-llm")]
+
+
+async def test_what_runs_is_kept_up_while_a_plan_is_refused(world: World) -> None:
+    o = observed(OPEN, host="a.example.com")
+    wanted = intent(o)
+    assert wanted is not None
+    noted = statefulset.stateful_set(wanted, SETTINGS)["metadata"]["annotations"]
+    known = status(replace(o, workload=workload(noted=noted)), NOW)
+    halt = stopped(OrderCondition.PLANNED, OrderReason.NO_CAPACITY).halt
+    refused = observed(
+        Resolved(halt, external()), running=workload(noted=noted), earlier=known, host="a.example.com"
+    )
+    world.server.owners[INGRESS] = UID
+    await world.act(refused)
+    assert [kind for kind, _ in world.server.written] == [
+        *("Secret", "NetworkPolicy", "Role", "Service", "StatefulSet", "PodDisruptionBudget", "Ingress")
+    ]
+    world.server.written.clear()
+    await world.act(refused)
+    assert [kind for kind, _ in world.server.written] == ["Secret"], "which it is not shown"
+    world.server.written.clear()
+    await world.act(replace(refused, resolved=Resolved(halt, says=policy("llm", "Chat"))))
+    assert ("delete Ingress", "support-llm") in world.server.written
+    assert ("delete Role", "support-llm-auth-reader") not in world.server.written
+
+
+async def test_objects_of_an_earlier_order_of_the_name_are_waited_for(world: World) -> None:
+    path = "/api/v1/namespaces/support/services/support-llm"
+    world.server.owners[path] = "earlier"
+    world.server.kinds[path] = ("InferenceService", "support-llm")
+    found = await world.act(observed(planned()))
+    assert isinstance(found, Halt)
+    assert (found.reason, found.soon) == (OrderReason.OBJECT_CONFLICT, True)
+    assert "earlier order" in found.message
 
 
 async def test_a_refusal_of_the_api_server_is_told(world: World) -> None:

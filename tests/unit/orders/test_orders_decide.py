@@ -10,14 +10,19 @@ import pytest
 
 from aiinference.api.orders import OrderedAccelerator, OrderedResources
 from aiinference.api.reasons import OrderCondition, OrderReason
-from aiinference.orders.decide import intent, must_stop_first
-from aiinference.workload import frozen
+from aiinference.classes.policy import Exposure, Https
+from aiinference.orders.decide import intent, must_stop_first, upkeep
+from aiinference.orders.report import status
+from aiinference.orders.state import Resolved
+from aiinference.workload import frozen, statefulset
+from aiinference.workload.intent import Settings
 from tests.kit.ordersmodels import order, policy
-from tests.kit.orderstates import accelerated, observed, planned, stopped, workload
+from tests.kit.orderstates import NOW, accelerated, external, observed, planned, stopped, workload
 
 if TYPE_CHECKING:
     from aiinference.api.orders import InferenceService
-    from aiinference.orders.state import Resolved
+    from aiinference.classes.policy import EffectivePolicy
+    from aiinference.workload.intent import Upkeep
 
 
 def test_an_order_that_nothing_stands_in_the_way_of_is_built() -> None:
@@ -32,6 +37,75 @@ def test_whatever_stands_in_the_way_nothing_is_built(condition: OrderCondition) 
     assert intent(observed(stopped(condition, OrderReason.NO_CAPACITY))) is None
     halted = replace(planned(), halt=stopped(condition, OrderReason.NO_CAPACITY).halt)
     assert intent(observed(halted)) is None
+
+
+REFUSED = stopped(OrderCondition.MODEL_RESOLVED, OrderReason.MODEL_NOT_FOUND).halt
+
+
+def running(
+    first: EffectivePolicy, *, holds: EffectivePolicy | None, says: EffectivePolicy | None = None
+) -> Upkeep:
+    """Return how an order is kept up that was made under one policy and is refused under another."""
+    made = observed(planned(first), host="a.example.com")
+    wanted = intent(made)
+    assert wanted is not None
+    noted = statefulset.stateful_set(wanted, Settings(gate_image="gate", namespace="m"))["metadata"]
+    now = replace(made, workload=workload(noted=noted["annotations"]))
+    known = status(now, NOW)
+    found = upkeep(
+        replace(
+            observed(
+                Resolved(REFUSED, holds, says=says), running=now.workload, earlier=known, host="a.example.com"
+            )
+        )
+    )
+    assert found is not None
+    return found
+
+
+def test_without_a_workload_there_is_nothing_to_keep_up() -> None:
+    assert upkeep(observed(Resolved(REFUSED, policy()))) is None
+
+
+LOCAL = policy("llm", "Chat")
+KEYED_LOCAL = replace(external(), exposure=Exposure("ClusterLocal", "Token"))
+NO_KEYS = replace(external(), exposure=Exposure("External", "None", Https("Disabled")))
+
+
+@pytest.mark.parametrize(
+    ("first", "holds", "says", "expected"),
+    [
+        (external(), external(), None, ("External", True, False)),
+        (external(), KEYED_LOCAL, None, ("ClusterLocal", True, True)),
+        (external(), LOCAL, None, ("ClusterLocal", True, True)),
+        (external(), NO_KEYS, None, ("External", True, False)),
+        (external(), None, KEYED_LOCAL, ("ClusterLocal", True, True)),
+        (external(), None, external(), ("ClusterLocal", True, False)),
+        (external(), None, None, ("ClusterLocal", True, False)),
+        (NO_KEYS, external(), None, ("ClusterLocal", False, True)),
+        (LOCAL, external(), None, ("ClusterLocal", False, True)),
+        (LOCAL, NO_KEYS, None, ("ClusterLocal", False, False)),
+        (KEYED_LOCAL, external(), None, ("ClusterLocal", True, False)),
+    ],
+)
+def test_what_runs_may_be_closed_and_never_opened(
+    first: EffectivePolicy,
+    holds: EffectivePolicy | None,
+    says: EffectivePolicy | None,
+    expected: tuple[str, bool, bool],
+) -> None:
+    """An Ingress is made again under a class that holds, deleted when one wants so, else left as it is."""
+    found = running(first, holds=holds, says=says)
+    assert (found.policy.exposure.type, found.keys, found.closed) == expected
+    assert found.host == ("a.example.com" if expected[0] == "External" else None)
+    assert found.template is not None
+
+
+def test_what_runs_keeps_its_number_and_its_strategy_while_no_class_holds() -> None:
+    several = replace(external(), min_replicas=3, update_strategy="OnDelete")
+    assert running(several, holds=None).replicas == 3
+    held = running(external(), holds=several)
+    assert (held.replicas, held.policy.update_strategy) == (3, "OnDelete")
 
 
 def test_recreate_waits_until_the_earlier_launch_is_gone() -> None:

@@ -68,7 +68,7 @@ def klass(
     return msgspec.convert(raw, InferenceServiceClass)
 
 
-def sources(others: Others, *classes: InferenceServiceClass) -> Sources:
+def sources(others: Others, *classes: InferenceServiceClass, has_domain: bool = True) -> Sources:
     store: Store[InferenceServiceClass] = Store("InferenceServiceClass")
     store.replace(classes)
     recipes = Recipes(shipped(), {"llama": "x"})
@@ -79,6 +79,7 @@ def sources(others: Others, *classes: InferenceServiceClass) -> Sources:
         recipes=recipes,
         module_https=Https("CertManager"),
         runtime_fallback=True,
+        has_domain=has_domain,
     )
 
 
@@ -112,6 +113,21 @@ async def test_a_class_that_does_not_hold_is_all_that_is_looked_at() -> None:
         "Class llm cannot be used: Missing.",
     )
     assert others.asked == []
+
+
+async def test_who_is_to_be_reached_from_outside_waits_for_a_domain() -> None:
+    others = Others()
+    inside = klass("inside", exposurePolicy={"type": "ClusterLocal"})
+    for name, whose in (("llm", "Orders of class llm"), (None, "Orders without a class")):
+        found = await resolve(ordered(name), sources(others, klass(), has_domain=False))
+        assert found.halt is not None
+        assert found.halt.condition is OrderCondition.CLASS_RESOLVED
+        assert found.halt.reason is OrderReason.DOMAIN_MISSING
+        assert found.halt.message.startswith(whose)
+        assert "domainTemplate" in found.halt.message
+    assert others.asked == []
+    local = await resolve(ordered("inside"), sources(others, inside, has_domain=False))
+    assert local.halt is None
 
 
 async def test_what_was_said_of_an_earlier_form_of_a_class_says_nothing_of_this_one() -> None:

@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiinference.api.reasons import OrderCondition, OrderPhase, OrderReason
+from aiinference.classes.policy import Exposure
 from aiinference.orders.report import status
+from aiinference.orders.state import Resolved
 from aiinference.probes.health import Health
 from kubekit.conditions import find
 from tests.kit.ordersmodels import policy
@@ -28,6 +30,7 @@ from tests.kit.orderstates import (
 
 if TYPE_CHECKING:
     from aiinference.api.orders import InferenceServiceStatus
+    from aiinference.classes.policy import EffectivePolicy
     from aiinference.orders.state import Observation
 
 WELL, ILL = Health(well=True, ready_time=NOW), Health(well=False, wrong="refused", ready_time=NOW)
@@ -117,6 +120,39 @@ def test_what_runs_is_judged_by_its_answers_whatever_is_refused(
         "support-llm-auth",
         earlier.model,
     )
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        (replace(external(), exposure=Exposure("ClusterLocal", "Token")), ("ClusterLocal", None, None)),
+        (external(), ("External", "https://h", "h")),
+        (policy(), ("ClusterLocal", None, None)),
+    ],
+)
+def test_an_order_that_its_class_closes_is_closed_whatever_is_refused(
+    wanted: EffectivePolicy, expected: tuple[str, str | None, str | None]
+) -> None:
+    earlier = status(observed(planned(external()), running=workload(ready=1), health=WELL, host="h"), NOW)
+    halt = stopped(OrderCondition.MODEL_RESOLVED, OrderReason.MODEL_NOT_FOUND).halt
+    for refused in (Resolved(halt, wanted), Resolved(halt, says=wanted)):
+        o = observed(refused, running=workload(ready=1), health=WELL, earlier=earlier, host="h")
+        found = status(o, LATER)
+        assert found.endpoint is not None
+        assert (found.endpoint.type, found.endpoint.url, found.endpoint.domain) == expected
+        assert found.endpoint.in_cluster_url == "http://support-llm.support.svc"
+        assert found.auth_secret_name == "support-llm-auth"
+
+
+def test_what_keeping_up_has_met_is_said_beside_what_is_refused() -> None:
+    earlier = status(observed(running=workload(ready=1), health=WELL), NOW)
+    refused = stopped(OrderCondition.MODEL_RESOLVED, OrderReason.MODEL_NOT_FOUND)
+    met = stopped(OrderCondition.RUNTIME_CURRENT, OrderReason.OBJECT_REFUSED).halt
+    o = observed(refused, running=workload(ready=1), health=WELL, earlier=earlier)
+    found = said(status(replace(o, acted=met), LATER))
+    assert found["ModelResolved"] == ("False", "ModelNotFound")
+    assert found["RuntimeCurrent"] == ("False", "ObjectRefused")
+    assert found["Ready"] == ("True", "Ready")
 
 
 def test_before_the_first_answer_it_is_said_what_keeps_the_pods() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from aiinference.workload import frozen, names, statefulset
-from aiinference.workload.intent import Intent, Settings
+from aiinference.workload.intent import Intent, Served, Settings, Upkeep
 from tests.kit import orders
 
 OLD, NEW = Settings(gate_image="gate:old"), Settings(gate_image="gate:new", grace_seconds=60)
@@ -51,6 +51,22 @@ def test_scaling_and_strategy_are_no_part_of_the_template() -> None:
     after = _made(wanted, NEW, _annotations(before))
     assert after["spec"]["template"] == before["spec"]["template"]
     assert (after["spec"]["replicas"], after["spec"]["updateStrategy"]["type"]) == (3, "OnDelete")
+
+
+def _upkeep(current: dict[str, str], **changes: Any) -> Upkeep:
+    fields = {name: getattr(orders.intent(), name) for name in Served.__dataclass_fields__} | changes
+    return Upkeep(**fields, noted=current, template=frozen.template(current), closed=False)
+
+
+def test_what_is_kept_up_is_what_was_made_whatever_the_order_says_now() -> None:
+    before = _made(orders.intent(), OLD)
+    current = _annotations(before) | {"ai.deckhouse.io/model-delivery": "of somebody else"}
+    other = orders.order(kind="ClusterModel", annotations={names.UPGRADE_ANNOTATION: "1"})
+    assert statefulset.kept(_upkeep(current, order=other)) == before
+    scaled = statefulset.kept(_upkeep(current, replicas=3))
+    assert scaled is not None
+    assert scaled["spec"]["replicas"] == 3
+    assert statefulset.kept(_upkeep(current | {names.TEMPLATE_ANNOTATION: "{"})) is None
 
 
 CHANGES: dict[str, Intent] = {

@@ -1,0 +1,68 @@
+"""What runs is kept up, and what cannot run says why, whatever becomes of the plan."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from aiinference.api.classes import InferenceServiceClass
+from aiinference.api.orders import InferenceService
+from aimodels.api.model import Model
+from kubekit.errors import NotFound
+from kubekit.resources import StatefulSet
+from tests.kit.eventually import eventually
+
+if TYPE_CHECKING:
+    from tests.kit.ordersworld import World
+
+pytestmark = [pytest.mark.cluster, pytest.mark.asyncio(loop_scope="session")]
+
+
+async def test_what_runs_is_closed_rekeyed_and_put_right_while_its_model_is_gone(world: World) -> None:
+    order = f"chat-{world.namespace}"
+    await world.model("qwen")
+    await world.make_class(order, exposurePolicy={"type": "External", "authentication": "Token"})
+    try:
+        await world.order(order, "qwen", order)
+        await world.says(order, "WorkloadReady", "Unschedulable")
+        before = await world.workload(order)
+        assert before is not None
+        await world.client.delete(Model, "qwen", world.namespace)
+        closed = {"exposurePolicy": {"type": "ClusterLocal", "authentication": "None"}}
+        await world.client.patch(InferenceServiceClass, order, {"spec": closed})
+        await world.says(order, "ModelResolved", "ModelNotFound")
+
+        async def is_closed() -> bool:
+            path = f"/apis/networking.k8s.io/v1/namespaces/{world.namespace}/ingresses/{order}"
+            try:
+                await world.client.request("GET", path)
+            except NotFound:
+                return True
+            return False
+
+        await eventually(is_closed)
+        first = await world.token(order)
+        body = {"metadata": {"annotations": {"ai.deckhouse.io/rotate-token": "now"}}}
+        await world.client.patch(InferenceService, order, body, namespace=world.namespace)
+
+        async def is_rotated() -> bool:
+            return await world.token(order) != first
+
+        await eventually(is_rotated)
+        await world.client.patch(StatefulSet, order, {"spec": {"replicas": 3}}, namespace=world.namespace)
+
+        async def is_put_right() -> bool:
+            found = await world.workload(order)
+            return found is not None and found.spec.replicas == 1
+
+        await eventually(is_put_right)
+        after = await world.workload(order)
+        assert after is not None
+        assert after.spec.template == before.spec.template
+        told = await world.says(order, "ModelResolved", "ModelNotFound")
+        assert told.status is not None
+        assert told.status.endpoint is not None
+        assert (told.status.endpoint.type, told.status.endpoint.url) == ("ClusterLocal", None)
+    finally:
+        await world.client.delete(InferenceServiceClass, order)
