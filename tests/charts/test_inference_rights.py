@@ -11,6 +11,8 @@ from tests.kit import helm, rbac
 from tests.kit.inferenceapi import CHART
 
 SNAPSHOT = Path(__file__).parent / "rights-inference.yaml"
+POLICY = "ValidatingAdmissionPolicy"
+WRITING = {"create", "patch", "update", "delete", "deletecollection"}
 FORBIDDEN_VERBS = {"*", "bind", "escalate", "impersonate"}
 EVERYTHING = "create delete deletecollection get list patch update watch"
 #: what no role for people may hold: subresources, credentials, what only controllers write
@@ -62,6 +64,38 @@ def test_nobody_lists_or_watches_secrets() -> None:
                 assert not {"list", "watch", "deletecollection"} & set(rule["verbs"]), role["metadata"][
                     "name"
                 ]
+
+
+def test_all_that_the_controller_writes_for_orders_is_held_to_its_form() -> None:
+    """A right in every namespace needs a policy; events and statuses have no form of their own."""
+    rendered = helm.render(chart=CHART, api_versions=("monitoring.coreos.com/v1",))
+    policies = {one["metadata"]["name"]: one for one in rendered if one["kind"] == POLICY}
+    bound = {one["spec"]["policyName"] for one in rendered if one["kind"] == f"{POLICY}Binding"}
+    assert bound == set(policies)
+    written = {
+        (group, resource)
+        for rule in helm.one(rendered, "ClusterRole", "d8:ai-inference:controller")["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        if WRITING & set(rule["verbs"]) and "/" not in resource and resource != "events"
+    }
+    assert held(policies["ai-inference-controller"]) == written
+    for group, resource in written:
+        assert held(policies[f"ai-inference-controller-{resource}"]) == {(group, resource)}
+    for name, policy in policies.items():
+        (condition,) = policy["spec"]["matchConditions"]
+        if name.startswith("ai-inference-controller"):
+            assert "'system:serviceaccount:d8-ai-inference:ai-inference-controller'" in str(condition)
+            assert policy["spec"]["failurePolicy"] == "Fail"
+
+
+def held(policy: helm.Manifest) -> set[tuple[str, str]]:
+    return {
+        (group, resource)
+        for rule in policy["spec"]["matchConstraints"]["resourceRules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
 
 
 def test_people_never_reach_internals() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import sys
@@ -23,11 +24,21 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
+    from kubekit.resources import Kind
+
 NAME = "ai-inference-controller"
 _BINDING = custom(
     "rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False
 )
 _GROUP = "rbac.authorization.k8s.io"
+_ADMISSION = "admissionregistration.k8s.io"
+_POLICIES = tuple(
+    custom(_ADMISSION, "v1", kind, plural, namespaced=False)
+    for kind, plural in (
+        ("ValidatingAdmissionPolicy", "validatingadmissionpolicies"),
+        ("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"),
+    )
+)
 
 
 class Controller:
@@ -79,7 +90,7 @@ class Controller:
 
 @asynccontextmanager
 async def entitled(kubeconfig: Path, namespace: str, folder: Path) -> AsyncIterator[Path]:
-    """Give a kubeconfig of an account that may do what the chart lets the controller do."""
+    """Give a kubeconfig of an account that may do what the chart lets the controller do, and no more."""
     rendered = helm.render(chart=CHART)
     own = helm.one(rendered, "Role", NAME)["rules"]
     mine = await user(kubeconfig, namespace, NAME, own, folder)
@@ -91,11 +102,29 @@ async def entitled(kubeconfig: Path, namespace: str, folder: Path) -> AsyncItera
     role = f"{namespace}:controller"
     async with connect(kubeconfig) as client:
         await _entitle(client, role, namespace, everywhere)
+        bounds = await _bind(client, namespace, rendered)
         try:
             yield mine
         finally:
-            for kind in (_BINDING, CLUSTER_ROLE):
-                await client.request("DELETE", kind.path(name=role))
+            for kind, name in [(_BINDING, role), (CLUSTER_ROLE, role), *bounds]:
+                await client.request("DELETE", kind.path(name=name))
+
+
+async def _bind(client: Client, namespace: str, rendered: list[helm.Manifest]) -> list[tuple[Kind, str]]:
+    """Put the chart's policies about the controller into force for one of this namespace; return them."""
+    made: list[tuple[Kind, str]] = []
+    for kind in _POLICIES:
+        for manifest in rendered:
+            if manifest["kind"] != kind.name or not manifest["metadata"]["name"].startswith(NAME):
+                continue
+            mine = json.loads(json.dumps(manifest).replace("d8-ai-inference", namespace))
+            name = mine["metadata"]["name"].replace(NAME, namespace, 1)
+            mine["metadata"]["name"] = name
+            if "policyName" in mine["spec"]:
+                mine["spec"]["policyName"] = name
+            await client.create(mine, kind=kind)
+            made.insert(0, (kind, name))
+    return made
 
 
 async def _entitle(client: Client, role: str, namespace: str, rules: list[helm.Manifest]) -> None:

@@ -1,124 +1,359 @@
-"""The chart's policy about the controller itself: which Secrets and Roles it may write elsewhere."""
+"""The chart's policies about the controller itself, on a real API server: what it may write beside orders."""
 
 from __future__ import annotations
 
 import copy
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
+import pytest_asyncio
 
-from aiinference.workload import names
+from aiinference.workload import build, names, tls
 from kubekit.client import Client, connect
 from kubekit.errors import Invalid
-from kubekit.resources import Role, Secret, custom
-from tests.kit import helm
+from kubekit.resources import Role, Secret, custom, kind_of
+from tests.kit import orders
 from tests.kit.controlplane import fresh_namespace
 from tests.kit.eventually import eventually
-from tests.kit.inferenceapi import CHART
 from tests.kit.inferencecontroller import entitled
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
-GROUP = "admissionregistration.k8s.io"
-KINDS = [
-    custom(GROUP, "v1", kind, plural, namespaced=False)
-    for kind, plural in (
-        ("ValidatingAdmissionPolicy", "validatingadmissionpolicies"),
-        ("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"),
-    )
-]
+    from tests.kit.helm import Manifest
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+POLICIES = custom(
+    "admissionregistration.k8s.io",
+    "v1",
+    "ValidatingAdmissionPolicy",
+    "validatingadmissionpolicies",
+    namespaced=False,
+)
+WRITES = "the controller of ai-inference"
 
 
-@pytest.fixture
-def elsewhere(control_plane: Path) -> Iterator[str]:
-    with fresh_namespace(control_plane) as name:
-        yield name
+class World:
+    """The controller's own client under its policies, an administrator's, and the namespaces of both."""
+
+    def __init__(self, controller: Client, admin: Client, home: str, elsewhere: str) -> None:
+        self.controller, self.admin, self.home, self.elsewhere = controller, admin, home, elsewhere
+
+    def here(self, manifest: Manifest) -> Manifest:
+        """Return a copy of the manifest for the namespace of users."""
+        made = copy.deepcopy(manifest)
+        made["metadata"]["namespace"] = self.elsewhere
+        return made
+
+    async def offer(self, manifest: Manifest) -> None:
+        """Have the controller try to make an object."""
+        await self.controller.create(self.here(manifest), dry_run=True)
 
 
-@pytest.fixture
-async def admin(control_plane: Path) -> AsyncIterator[Client]:
-    async with connect(control_plane) as client:
-        yield client
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def world(control_plane: Path, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
+    folder = tmp_path_factory.mktemp("policy")
+    with fresh_namespace(control_plane) as home, fresh_namespace(control_plane) as elsewhere:
+        async with (
+            connect(control_plane) as admin,
+            entitled(control_plane, home, folder) as mine,
+            connect(mine) as client,
+        ):
+            made = World(client, admin, home, elsewhere)
+            for form, change, _ in {case.values[0]: case.values for case in refusals()}.values():
+                await eventually(partial(refused, made, changed(form, change)))
+            yield made
 
 
-@pytest.fixture
-async def controller(
-    admin: Client, control_plane: Path, namespace: str, elsewhere: str, tmp_path: Path
-) -> AsyncIterator[Client]:
-    """Return a client with the account and rights of a controller in ``namespace``, under the policy."""
-    rendered = helm.render(chart=CHART)
-    for kind in KINDS:
-        found = yaml.safe_dump(helm.one(rendered, kind.name, "ai-inference-controller"))
-        await admin.create(yaml.safe_load(found.replace("d8-ai-inference", namespace)), kind=kind)
+async def refused(world: World, manifest: Manifest) -> bool:
     try:
-        async with entitled(control_plane, namespace, tmp_path) as kubeconfig, connect(kubeconfig) as client:
-
-            async def refuses() -> bool:
-                try:
-                    await client.create(secret("early", elsewhere), dry_run=True)
-                except Invalid:
-                    return True
-                return False
-
-            await eventually(refuses)
-            yield client
-    finally:
-        for kind in reversed(KINDS):
-            await admin.request("DELETE", kind.path(name="ai-inference-controller"))
+        await world.offer(manifest)
+    except Invalid:
+        return True
+    return False
 
 
-def secret(name: str, namespace: str, **labels: str) -> dict[str, Any]:
-    metadata = {"name": name, "namespace": namespace, "labels": labels}
-    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque"}
+def secret(name: str, kind: str, **data: str) -> Manifest:
+    metadata = names.metadata(orders.order(), name)
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": kind, "data": data}
 
 
-MANAGED = {names.MANAGED_LABEL: "true"}
+KEY = secret("support-llm-auth", "Opaque", token="YQ==")
+CERTIFICATE = secret("support-llm-tls", tls.TYPE, **{tls.CERTIFICATE: "YQ==", tls.KEY: "YQ=="})
+#: what an order really has; the kinds of another's API are not known to this API server
+REAL = [one for one in build.objects(orders.intent(), orders.SETTINGS) if one["kind"] != "PodMonitor"] + [
+    KEY,
+    CERTIFICATE,
+]
+FORMS = {one["metadata"]["name"] if one["kind"] == "Secret" else one["kind"]: one for one in REAL}
+#: of what ai-models mounts into the Pods of an order
+MODEL = {"name": "model", "persistentVolumeClaim": {"claimName": "ai-model-llm-1", "readOnly": True}}
 
 
-def reader(namespace: str, **rule: Any) -> dict[str, Any]:
-    whole = {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["llm-auth"], "verbs": ["get"]}
-    return {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "Role",
-        "metadata": {"name": "llm-auth-reader", "namespace": namespace, "labels": MANAGED},
-        "rules": [whole | rule],
-    }
+def changed(form: str, change: Callable[[Any], object]) -> Manifest:
+    made = copy.deepcopy(FORMS[form])
+    change(made)
+    return made
 
 
-async def test_the_controller_is_held_to_the_form_of_what_it_writes(
-    controller: Client, admin: Client, namespace: str, elsewhere: str
+def nobodys(made: Any) -> None:
+    del made["metadata"]["ownerReferences"]
+
+
+def others(made: Any) -> None:
+    made["metadata"]["labels"][names.ORDER_LABEL] = "other"
+    made["metadata"]["ownerReferences"][0]["name"] = "other"
+
+
+def pod(made: Any) -> Any:
+    return made["spec"]["template"]["spec"]
+
+
+def container(made: Any) -> Any:
+    return pod(made)["containers"][0]
+
+
+def sidecar(made: Any) -> Any:
+    return pod(made)["initContainers"][0]
+
+
+def backend(made: Any) -> Any:
+    return made["spec"]["rules"][0]["http"]["paths"][0]["backend"]
+
+
+def relabelled(made: Any) -> None:
+    for labels in (made["spec"]["selector"]["matchLabels"], made["spec"]["template"]["metadata"]["labels"]):
+        labels[names.ORDER_LABEL] = "other"
+
+
+def volume(**source: Any) -> Callable[[Any], object]:
+    return lambda made: pod(made)["volumes"].append({"name": "more", **source})
+
+
+def security(**context: Any) -> Callable[[Any], object]:
+    return lambda made: container(made)["securityContext"].update(context)
+
+
+def variables(**entry: Any) -> Callable[[Any], object]:
+    return lambda made: container(made).update(env=[{"name": "X", "valueFrom": entry}])
+
+
+@pytest.mark.parametrize("form", FORMS)
+async def test_the_objects_of_an_order_are_taken(world: World, form: str) -> None:
+    await world.offer(FORMS[form])
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "change",
+    [
+        nobodys,
+        lambda made: made["metadata"]["labels"].pop(names.MANAGED_LABEL),
+        lambda made: made["metadata"]["ownerReferences"][0].update(name="other"),
+        lambda made: made["metadata"]["ownerReferences"][0].update(kind="Model"),
+        lambda made: made["metadata"]["ownerReferences"][0].update(controller=False),
+    ],
+    ids=["owner", "label", "other-order", "other-kind", "not-its-controller"],
+)
+async def test_what_belongs_to_no_order_is_refused(
+    world: World, form: str, change: Callable[[Any], object]
 ) -> None:
-    await controller.create(secret("llm-auth", elsewhere, **MANAGED))
-    await controller.patch(Secret, "llm-auth", {"stringData": {"token": "new"}}, namespace=elsewhere)
-    await controller.create(reader(elsewhere))
-    await controller.create(secret("anything", namespace))
+    with pytest.raises(Invalid, match=f"{WRITES} writes objects with its own labels that belong to an order"):
+        await world.offer(changed(form, change))
 
-    for wrong in (
-        secret("other", elsewhere, **MANAGED),
-        secret("other-auth", elsewhere),
-        secret("other-auth", elsewhere, **MANAGED) | {"type": "example.com/other"},
-    ):
-        with pytest.raises(Invalid, match="the controller of ai-inference writes"):
-            await controller.create(wrong)
-    await admin.create(secret("theirs-auth", elsewhere))
-    taken_over = {"metadata": {"labels": MANAGED}}
-    with pytest.raises(Invalid, match="with its own label only"):
-        await controller.patch(Secret, "theirs-auth", taken_over, namespace=elsewhere)
 
-    wider_rules: list[dict[str, list[str]]] = [
-        {"resourceNames": ["theirs-auth"]},
-        {"resourceNames": []},
-        {"resources": ["secrets", "pods"]},
+@pytest.mark.parametrize("form", FORMS)
+async def test_what_is_not_called_as_its_order_is_refused(world: World, form: str) -> None:
+    with pytest.raises(Invalid, match=f"{WRITES} writes objects that are called as their order is"):
+        await world.offer(changed(form, others))
+
+
+def refusals() -> list[Any]:
+    """Return forms, what is wrong with each, and words of the refusal."""
+    found: dict[str, list[tuple[str, Callable[[Any], object], str]]] = {
+        "Service": [
+            ("outside", lambda made: made["spec"].update(type="NodePort"), "inside the cluster"),
+            ("ips", lambda made: made["spec"].update(externalIPs=["192.0.2.1"]), "inside the cluster"),
+            ("pods", lambda made: made["spec"].update(selector={"app": "other"}), "to Pods of the order"),
+            ("all", lambda made: made["spec"].pop("selector"), "to Pods of the order"),
+        ],
+        "Ingress": [
+            (
+                "service",
+                lambda made: backend(made)["service"].update(name="x"),
+                "to the Service of the",
+            ),
+            (
+                "default",
+                lambda made: made["spec"].update(
+                    defaultBackend={"service": {"name": "x", "port": {"number": 80}}}
+                ),
+                "to the Service of the",
+            ),
+            ("tls", lambda made: made["spec"]["tls"][0].update(secretName="x"), "with its certificate only"),
+            (
+                "snippet",
+                lambda made: made["metadata"]["annotations"].update(
+                    {"nginx.ingress.kubernetes.io/server-snippet": "x"}
+                ),
+                "gives no program",
+            ),
+        ],
+        "NetworkPolicy": [("pods", lambda made: made["spec"].update(podSelector={}), "selects the Pods")],
+        "PodDisruptionBudget": [
+            (
+                "pods",
+                lambda made: made["spec"]["selector"].update(
+                    matchExpressions=[{"key": "app", "operator": "Exists"}]
+                ),
+                "selects the Pods",
+            )
+        ],
+        "support-llm-auth": [
+            ("type", lambda made: made.update(type="example.com/other"), "Opaque Secrets for keys"),
+        ],
+        "support-llm-tls": [
+            ("type", lambda made: made.update(type="Opaque"), "kubernetes.io/tls for certificates"),
+            ("more", lambda made: made["data"].update({"ca.crt": "YQ=="}), "for certificates only"),
+        ],
+        "Role": [
+            ("names", lambda made: made["rules"][0].update(resourceNames=["x-auth"]), "read the Secret"),
+            ("all", lambda made: made["rules"][0].pop("resourceNames"), "read the Secret"),
+            ("verbs", lambda made: made["rules"][0].update(verbs=["get", "patch"]), "read the Secret"),
+            ("kinds", lambda made: made["rules"][0].update(resources=["secrets", "pods"]), "read the Secret"),
+            ("rules", lambda made: made["rules"].append(made["rules"][0]), "read the Secret"),
+        ],
+        "StatefulSet": [
+            *[
+                (name, lambda made, name=name: pod(made).update({name: True}), "reach into their node")
+                for name in ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace")
+            ],
+            ("node", lambda made: pod(made).update(nodeName="n"), "reach into their node"),
+            (
+                "port",
+                lambda made: sidecar(made)["ports"][0].update(hostPort=made["spec"]["replicas"] * 8000),
+                "reach into their node",
+            ),
+            ("host-path", volume(hostPath={"path": "/"}), "mounts models, the key"),
+            ("secret", volume(secret={"secretName": "theirs"}), "mounts models, the key"),
+            ("settings", volume(configMap={"name": "theirs"}), "mounts models, the key"),
+            (
+                "token",
+                volume(projected={"sources": [{"serviceAccountToken": {"path": "token"}}]}),
+                "mounts models, the key",
+            ),
+            ("claim", volume(persistentVolumeClaim={"claimName": "data", "readOnly": True}), "mounts models"),
+            ("writable", volume(persistentVolumeClaim={"claimName": "ai-model-llm-1"}), "mounts models"),
+            (
+                "template",
+                lambda made: made["spec"].update(volumeClaimTemplates=[CLAIM]),
+                "mounts models, the key",
+            ),
+            (
+                "account",
+                lambda made: pod(made).update(serviceAccountName="admin"),
+                "without a ServiceAccount",
+            ),
+            (
+                "mounted",
+                lambda made: pod(made).update(automountServiceAccountToken=True),
+                "without a ServiceAccount",
+            ),
+            ("variable", variables(secretKeyRef={"name": "theirs", "key": "x"}), "as variables"),
+            ("setting", variables(configMapKeyRef={"name": "theirs", "key": "x"}), "as variables"),
+            (
+                "all-of-a-secret",
+                lambda made: sidecar(made).update(envFrom=[{"secretRef": {"name": "theirs"}}]),
+                "as variables",
+            ),
+            ("root", lambda made: pod(made)["securityContext"].update(runAsNonRoot=False), "as restricted"),
+            ("roots", security(runAsUser=0), "as restricted"),
+            ("not-bound", security(runAsNonRoot=False), "as restricted"),
+            ("seccomp", security(seccompProfile={"type": "Unconfined"}), "as restricted"),
+            ("writes", security(readOnlyRootFilesystem=False), "as restricted"),
+            ("gains", security(capabilities={"drop": ["ALL"], "add": ["NET_ADMIN"]}), "as restricted"),
+            ("keeps", security(capabilities={}), "as restricted"),
+            ("bare", lambda made: sidecar(made).pop("securityContext"), "as restricted"),
+            (
+                "privileged",
+                security(privileged=True, allowPrivilegeEscalation=True),
+                "as restricted",
+            ),
+            ("label", relabelled, "under the label of their order"),
+        ],
+    }
+    return [
+        pytest.param(form, change, words, id=f"{form}-{name}")
+        for form, cases in found.items()
+        for name, change, words in cases
     ]
-    for rule in wider_rules:
-        wider = copy.deepcopy(reader(elsewhere, **rule))
-        wider["metadata"]["name"] = "wider-auth-reader"
-        with pytest.raises(Invalid, match="Roles that read the Secret"):
-            await controller.create(wider)
-    await admin.create(reader(elsewhere) | {"metadata": {"name": "theirs", "namespace": elsewhere}})
-    with pytest.raises(Invalid, match="with its own label only"):
-        await controller.delete(Role, "theirs", elsewhere)
-    await controller.delete(Role, "llm-auth-reader", elsewhere)
+
+
+CLAIM = {
+    "metadata": {"name": "data"},
+    "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+}
+
+
+@pytest.mark.parametrize(("form", "change", "words"), refusals())
+async def test_another_form_is_refused(
+    world: World, form: str, change: Callable[[Any], object], words: str
+) -> None:
+    with pytest.raises(Invalid, match=words):
+        await world.offer(changed(form, change))
+
+
+async def test_what_others_add_to_pods_of_an_order_is_taken(world: World) -> None:
+    """Models are mounted by the webhook of ai-models, in the very request of the controller."""
+    made = changed("StatefulSet", lambda made: pod(made)["volumes"].append(MODEL))
+    mount = {"name": "model", "mountPath": "/data/modelcache/models/llm", "readOnly": True}
+    container(made)["volumeMounts"].append(mount)
+    await world.offer(made)
+
+
+async def test_nothing_of_somebody_else_is_taken_over_or_deleted(world: World) -> None:
+    theirs = world.here(KEY)
+    nobodys(theirs)
+    await world.admin.create(theirs)
+    taken = {"metadata": {"labels": KEY["metadata"]["labels"]} | {"ownerReferences": OWNERS}}
+    with pytest.raises(Invalid, match="takes over nothing"):
+        await world.controller.patch(Secret, "support-llm-auth", taken, namespace=world.elsewhere)
+    await world.admin.delete(Secret, "support-llm-auth", world.elsewhere)
+
+    role = world.here(FORMS["Role"])
+    await world.admin.create({**role, "metadata": {"name": "theirs", "namespace": world.elsewhere}})
+    with pytest.raises(Invalid, match="belong to an order, and no others"):
+        await world.controller.delete(Role, "theirs", world.elsewhere)
+
+
+OWNERS = KEY["metadata"]["ownerReferences"]
+
+
+async def test_its_own_objects_are_put_right_and_deleted(world: World) -> None:
+    for manifest in (KEY, CERTIFICATE, FORMS["Role"]):
+        made = world.here(manifest)
+        kind, name = kind_of(made), made["metadata"]["name"]
+        await world.controller.create(made)
+        bare = {"metadata": {"labels": None}}
+        await world.admin.patch(kind, name, bare, namespace=world.elsewhere)
+        await world.controller.patch(
+            kind, name, made, namespace=world.elsewhere, content="apply", field_manager="t", force=True
+        )
+    await world.controller.delete(Secret, "support-llm-tls", world.elsewhere)
+    await world.controller.delete(Role, "support-llm-auth-reader", world.elsewhere)
+    with pytest.raises(Invalid, match="deletes certificates of orders, and no other Secrets"):
+        await world.controller.delete(Secret, "support-llm-auth", world.elsewhere)
+
+
+async def test_its_own_secrets_are_its_own(world: World) -> None:
+    metadata = {"name": "anything", "namespace": world.home}
+    await world.controller.create({"apiVersion": "v1", "kind": "Secret", "metadata": metadata})
+
+
+async def test_the_policies_fit_the_kinds_that_they_are_about(world: World) -> None:
+    for form in ("", "-secrets", "-services", "-statefulsets", "-ingresses", "-roles", "-networkpolicies"):
+        checked = await world.admin.request("GET", POLICIES.path(name=f"{world.home}{form}"))
+        assert b"expressionWarnings" not in checked, form

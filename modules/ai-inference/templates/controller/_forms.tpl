@@ -1,0 +1,101 @@
+{{/* Whom the policies are about; argument: the module's namespace, where the controller keeps Secrets of its own. */}}
+{{- define "ai-inference.theController" -}}
+- name: the-controller
+  expression: >-
+    request.userInfo.username == 'system:serviceaccount:{{ . }}:ai-inference-controller' &&
+    !(request.resource.resource == 'secrets' && request.namespace == '{{ . }}')
+{{- end -}}
+
+{{/* The forms of kinds; argument: the label with the name of the order. */}}
+{{- define "ai-inference.formOf.secrets" -}}
+variables:
+  - name: certificate
+    expression: "(object != null ? object : oldObject).metadata.name.endsWith('-tls')"
+validations:
+  - expression: >-
+      object == null || (variables.certificate ? object.type == 'kubernetes.io/tls' &&
+      object.?data.orValue({}).all(key, key in ['tls.crt', 'tls.key']) : object.?type.orValue('Opaque') == 'Opaque')
+    message: the controller of ai-inference writes Opaque Secrets for keys and kubernetes.io/tls for certificates only
+  - expression: "request.operation != 'DELETE' || variables.certificate"
+    message: the controller of ai-inference deletes certificates of orders, and no other Secrets
+{{- end -}}
+
+{{- define "ai-inference.formOf.roles" -}}
+validations:
+  - expression: >-
+      object.rules.size() == 1 && object.rules[0].?apiGroups.orValue([]) == [''] &&
+      object.rules[0].?resources.orValue([]) == ['secrets'] && object.rules[0].verbs == ['get'] &&
+      object.rules[0].?resourceNames.orValue([]) == [object.metadata.name.substring(0, object.metadata.name.size() - 7)]
+    message: the controller of ai-inference writes Roles that read the Secret <order>-auth, and no others
+{{- end -}}
+
+{{- define "ai-inference.formOf.services" -}}
+validations:
+  - expression: >-
+      object.spec.type == 'ClusterIP' && object.spec.?externalIPs.orValue([]).size() == 0 &&
+      object.spec.?selector.orValue({}) == {'{{ . }}': object.metadata.name}
+    message: the controller of ai-inference writes Services inside the cluster that lead to Pods of the order only
+{{- end -}}
+
+{{- define "ai-inference.formOf.ingresses" -}}
+variables:
+  - name: before
+    expression: "oldObject != null ? oldObject.metadata.?annotations.orValue({}) : {}"
+validations:
+  - expression: >-
+      !has(object.spec.defaultBackend) && object.spec.?rules.orValue([]).all(rule, has(rule.http) &&
+      rule.http.paths.all(path, path.backend.?service.name.orValue('') == object.metadata.name)) &&
+      object.spec.?tls.orValue([]).all(one, one.?secretName.orValue('') == object.metadata.name + '-tls')
+    message: the controller of ai-inference writes Ingresses that lead to the Service of the order with its certificate only
+  - expression: >-
+      object.metadata.?annotations.orValue({}).all(key, !key.endsWith('-snippet') || key in variables.before)
+    message: the controller of ai-inference gives no program to whoever serves an Ingress
+{{- end -}}
+
+{{- define "ai-inference.formOf.statefulsets" -}}
+variables:
+  - name: pod
+    expression: object.spec.template.spec
+  - name: containers
+    expression: "variables.pod.containers + variables.pod.?initContainers.orValue([])"
+  - name: selected
+    expression: "{'{{ . }}': object.metadata.name}"
+validations:
+  - expression: >-
+      object.spec.selector.?matchLabels.orValue({}) == variables.selected &&
+      object.spec.template.metadata.?labels[?'{{ . }}'].orValue('') == object.metadata.name
+    message: the controller of ai-inference runs Pods under the label of their order only
+  - expression: >-
+      !variables.pod.?hostNetwork.orValue(false) && !variables.pod.?hostPID.orValue(false) &&
+      !variables.pod.?hostIPC.orValue(false) && !variables.pod.?shareProcessNamespace.orValue(false) &&
+      !has(variables.pod.nodeName) &&
+      variables.containers.all(one, one.?ports.orValue([]).all(port, port.?hostPort.orValue(0) == 0))
+    message: the controller of ai-inference runs no Pods that reach into their node
+  - expression: >-
+      object.spec.?volumeClaimTemplates.orValue([]).size() == 0 &&
+      variables.pod.?volumes.orValue([]).all(one, has(one.emptyDir) ||
+      one.?secret.secretName.orValue('') == object.metadata.name + '-auth' || (has(one.persistentVolumeClaim) &&
+      one.persistentVolumeClaim.?readOnly.orValue(false) &&
+      one.persistentVolumeClaim.claimName.matches('^ai-(cluster)?model-')))
+    message: the controller of ai-inference mounts models, the key of the order and empty folders, and nothing else
+  - expression: >-
+      variables.pod.?serviceAccountName.orValue('') in ['', 'default'] &&
+      !variables.pod.?automountServiceAccountToken.orValue(true)
+    message: the controller of ai-inference runs Pods without a ServiceAccount only
+  - expression: >-
+      variables.containers.all(one, one.?envFrom.orValue([]).size() == 0 && one.?env.orValue([]).all(variable,
+      !has(variable.valueFrom) || has(variable.valueFrom.fieldRef) || has(variable.valueFrom.resourceFieldRef)))
+    message: the controller of ai-inference gives no Secrets or ConfigMaps to Pods as variables
+  - expression: >-
+      variables.pod.?securityContext.runAsNonRoot.orValue(false) &&
+      variables.pod.?securityContext.seccompProfile.type.orValue('') == 'RuntimeDefault' &&
+      variables.containers.all(one, has(one.securityContext) &&
+      !one.securityContext.?privileged.orValue(false) &&
+      !one.securityContext.?allowPrivilegeEscalation.orValue(true) &&
+      one.securityContext.?readOnlyRootFilesystem.orValue(false) &&
+      one.securityContext.?capabilities.drop.orValue([]).exists(name, name == 'ALL') &&
+      one.securityContext.?capabilities.add.orValue([]).size() == 0 &&
+      one.securityContext.?runAsNonRoot.orValue(true) && one.securityContext.?runAsUser.orValue(1) != 0 &&
+      one.securityContext.?procMount.orValue('Default') == 'Default' && !has(one.securityContext.seccompProfile))
+    message: the controller of ai-inference runs Pods as restricted as can be only
+{{- end -}}
