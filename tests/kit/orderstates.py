@@ -114,7 +114,17 @@ def observed(
     health: Health | None = None,
     host: str | None = None,
     earlier: InferenceServiceStatus | None = None,
+    refused: str = "",
 ) -> Observation:
     """Return an observation of an order that nothing stands in the way of, unless told otherwise."""
     ordered = msgspec.structs.replace(order("qwen"), status=earlier)
-    return Observation(ordered, resolved or planned(), host, running, pods, None, health or Health())
+    return Observation(
+        order=ordered,
+        resolved=resolved or planned(),
+        host=host,
+        workload=running,
+        pods=pods,
+        secret=None,
+        health=health or Health(),
+        refused=refused,
+    )

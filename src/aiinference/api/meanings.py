@@ -193,7 +193,7 @@ _WORKLOAD: dict[Reason, Meaning] = {
         recovers=True,
     ),
     Reason.OBJECT_REFUSED: Meaning(
-        "The cluster refuses one of the order's objects: a quota, a policy or an admission webhook.",
+        "The cluster refuses one of the order's objects or Pods: a quota, a policy or an admission webhook.",
         "Remove what stands in the way; the message gives its words.",
         recovers=True,
     ),

@@ -9,7 +9,6 @@ minutes, so that a reconcile that changes nothing writes nothing; then it is app
 
 from __future__ import annotations
 
-import re
 import secrets
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from aiinference.api.reasons import OrderCondition, OrderReason
+from aiinference.orders import words
 from aiinference.orders.certificates import Certificates
 from aiinference.orders.decide import must_stop_first, upkeep
 from aiinference.orders.state import Halt
@@ -46,7 +46,6 @@ FIELD_MANAGER = "ai-inference-orders"
 #: after so long what is there is made so again, whoever has changed it
 REPAIR_SECONDS = 300.0
 _KEY_BYTES = 32
-_VARYING = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9]+")
 _INGRESS = custom("networking.k8s.io", "v1", "Ingress", "ingresses")
 _ROLE = custom("rbac.authorization.k8s.io", "v1", "Role", "roles")
 _MONITOR = custom("monitoring.coreos.com", "v1", "PodMonitor", "podmonitors")
@@ -209,17 +208,12 @@ class Actor:
 
 
 def _told(error: ApiError, order: InferenceService) -> str:
-    """Return what is said of an error; the same again when nothing but numbers and identifiers differ.
-
-    A status that quotes a port or a request's id anew each time would be written again and again, as every
-    write has the order looked at.
-    """
+    """Return what is said of an error; of a quota and of a rule with the numbers of now."""
     text = f"The API server refuses an object of the order: {error}"
-    said = find(order.status.conditions if order.status else (), OrderCondition.RUNTIME_CURRENT)
-    # Of a quota and of a rule the numbers matter, and they change only when somebody changes them.
-    if said is None or isinstance(error, Forbidden | Invalid):
+    if isinstance(error, Forbidden | Invalid):
         return text
-    return said.message if _VARYING.sub("", said.message) == _VARYING.sub("", text) else text
+    said = find(order.status.conditions if order.status else (), OrderCondition.RUNTIME_CURRENT)
+    return words.unless_new(text, said)
 
 
 def _retired(intent: Intent | Upkeep) -> Iterator[tuple[Kind, str]]:

@@ -15,7 +15,7 @@ from aiinference.api.orders import (
     ResolvedStatus,
 )
 from aiinference.api.reasons import Authentication, ExposureType, OrderCondition, OrderPhase, OrderReason
-from aiinference.orders import decide
+from aiinference.orders import decide, words
 from aiinference.orders.decide import startup_seconds
 from aiinference.probes import failures, health, startup
 from aiinference.workload import names, network
@@ -158,6 +158,9 @@ def _working(o: Observation, said: _Sayings) -> None:
         said.say(condition, "True", OrderReason.WORKLOAD_READY, text)
     elif failure is not None:
         said.say(condition, "False", failure.reason, failure.message)
+    elif o.refused:
+        told = f"Pods of the order are refused: {o.refused}"
+        said.say(condition, "False", OrderReason.OBJECT_REFUSED, words.unless_new(told, said.old(condition)))
     else:
         said.say(condition, "False", OrderReason.STARTING, text)
 

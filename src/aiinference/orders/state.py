@@ -57,5 +57,7 @@ class Observation:
     pods: tuple[Pod, ...]
     secret: Secret | None
     health: Health
+    #: why Pods of the workload are not made, in the cluster's words
+    refused: str = ""
     #: what keeping up what runs has met
     acted: Halt | None = None

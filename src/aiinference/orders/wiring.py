@@ -14,7 +14,7 @@ from aiinference.api.classes import InferenceServiceClass
 from aiinference.api.fields import API_VERSION
 from aiinference.api.orders import InferenceService, InferenceServiceStatus
 from aiinference.api.reasons import OrderCondition
-from aiinference.orders import decide, observe, report
+from aiinference.orders import decide, missing, observe, report
 from aiinference.orders.act import Actor
 from aiinference.orders.hosts import Hosts
 from aiinference.orders.probing import Probing, Target
@@ -127,7 +127,7 @@ class Orders:
         await self._report(o)
         if isinstance(acted, Halt) and acted.soon:
             raise Transient(acted.reason, acted.message)
-        return Again(self._pause(o.resolved.halt, acted if isinstance(acted, float) else None))
+        return Again(self._pause(o, acted if isinstance(acted, float) else None))
 
     async def _observe(self, order: InferenceService) -> Observation:
         resolved = await observe.resolve(order, self._sources)
@@ -144,6 +144,7 @@ class Orders:
             pods=tuple(pod for pod in self._pods.by("order", "/".join(key)) if _made_by(workload, pod)),
             secret=await self._secret(order),
             health=self._probing.health(key, order.metadata.uid) or _earlier(order, workload),
+            refused=await missing.why(self._client, workload),
         )
 
     def _own_workload(self, order: InferenceService) -> StatefulSet | None:
@@ -194,9 +195,13 @@ class Orders:
         manifest = {"apiVersion": API_VERSION, "kind": kind, "metadata": head, "status": said}
         await self._applier.status(manifest)
 
-    def _pause(self, halt: Halt | None, again: float | None) -> float:
-        waits = self._settings.not_ready_requeue_seconds if halt and halt.passing else _LOOK_AGAIN
-        return waits if again is None else min(waits, again)
+    def _pause(self, o: Observation, again: float | None) -> float:
+        waits = [_LOOK_AGAIN] if again is None else [_LOOK_AGAIN, again]
+        if any(halt and halt.passing for halt in (o.resolved.halt, o.acted)):
+            waits.append(self._settings.not_ready_requeue_seconds)
+        if o.workload is not None and missing.lacks_pods(o.workload):
+            waits.append(missing.LOOK_AGAIN)
+        return min(waits)
 
 
 def _refused(o: Observation, halt: Halt) -> Observation:

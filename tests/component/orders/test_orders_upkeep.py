@@ -9,14 +9,37 @@ import pytest
 from aiinference.api.classes import InferenceServiceClass
 from aiinference.api.orders import InferenceService
 from aimodels.api.model import Model
+from kubekit.conditions import find
 from kubekit.errors import NotFound
-from kubekit.resources import StatefulSet
+from kubekit.resources import StatefulSet, custom
 from tests.kit.eventually import eventually
 
 if TYPE_CHECKING:
     from tests.kit.ordersworld import World
 
 pytestmark = [pytest.mark.cluster, pytest.mark.asyncio(loop_scope="session")]
+
+
+async def test_pods_that_are_never_made_say_why_until_they_are(world: World) -> None:
+    kind = custom("", "v1", "ResourceQuota", "resourcequotas")
+    metadata = {"namespace": world.namespace, "name": "none"}
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata}
+    await world.client.create(quota | {"spec": {"hard": {"pods": "0"}}}, kind=kind)
+
+    async def is_counted() -> bool:
+        return b'"used"' in await world.client.request("GET", kind.path(world.namespace, "none"))
+
+    await eventually(is_counted)
+    await world.model("qwen")
+    await world.order("chat", "qwen")
+    refused = await world.says("chat", "WorkloadReady", "ObjectRefused")
+    assert refused.status is not None
+    told = find(refused.status.conditions, "Ready")
+    assert told is not None
+    assert told.reason == "ObjectRefused"
+    assert "exceeded quota: none" in told.message
+    await world.client.delete(kind, "none", world.namespace)
+    await world.says("chat", "WorkloadReady", "Unschedulable")
 
 
 async def test_what_runs_is_closed_rekeyed_and_put_right_while_its_model_is_gone(world: World) -> None:

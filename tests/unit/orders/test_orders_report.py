@@ -167,6 +167,27 @@ def test_before_the_first_answer_it_is_said_what_keeps_the_pods() -> None:
     assert silent.phase == OrderPhase.PENDING
 
 
+def test_pods_that_are_refused_are_told_in_the_clusters_words() -> None:
+    quoted = 'pods "support-llm-0" is forbidden: exceeded quota: none, used: pods={}'
+    found = status(observed(running=workload(), refused=quoted.format(1)), NOW)
+    reason, message = at(found, OrderCondition.READY)
+    assert (reason, found.phase) == ("ObjectRefused", OrderPhase.PENDING)
+    assert message == f"Pods of the order are refused: {quoted.format(1)}"
+    other = status(observed(running=workload(), refused=quoted.format(2), earlier=found), LATER)
+    assert at(other, OrderCondition.READY)[1].endswith("pods=2"), "of a quota the numbers are news"
+    hook = 'admission webhook "a" denied the request: id {}'
+    first = status(observed(running=workload(), refused=hook.format(1)), NOW)
+    assert status(observed(running=workload(), refused=hook.format(2), earlier=first), LATER) == first
+    gone = status(observed(running=workload(), earlier=found), LATER)
+    assert at(gone, OrderCondition.READY)[0] == "Starting"
+
+
+def test_replicas_that_are_missing_beside_others_are_told_too() -> None:
+    found = status(observed(running=workload(ready=1, replicas=3), refused="too many", health=WELL), NOW)
+    assert said(found)["WorkloadReady"] == ("False", "ObjectRefused")
+    assert found.phase == OrderPhase.READY
+
+
 def test_an_order_that_answered_and_fails_has_failed() -> None:
     found = status(observed(running=workload(ready=1), health=ILL), NOW)
     assert found.phase == OrderPhase.FAILED
