@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from aimodels.dmcr.door import GrantDoor
 from aimodels.dmcr.grants import Grants, KeyFile
-from aimodels.dmcr.tokens import ClusterReviewer, Reviews, TokenDesk
+from aimodels.dmcr.tokens import Reviews, TokenDesk
 from kubekit import client as kubernetes
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ async def grants_identity(
     grants = Grants(KeyFile(chosen.signing_key_file), swaps.clock)
     cluster = kubernetes.connect(chosen.kubernetes_kubeconfig)
     try:
-        reviews = Reviews(ClusterReviewer(cluster), swaps.clock)
+        reviews = Reviews(cluster, swaps.clock)
         desk = TokenDesk(reviews, transfers, grants, catalogue_account=chosen.catalogue_account)
         yield GrantDoor(grants, transfers), desk
     finally:

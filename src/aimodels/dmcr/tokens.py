@@ -2,107 +2,53 @@
 
 What belongs here: who gets a grant. What does not: what grants look like (``grants``).
 
-The API server is asked here only, never on the data path. Its answers are remembered for a minute under the
-token's hash; what cannot be a token for us (form, audience, expiry by its own words) does not reach it.
+The API server is asked here only, never on the data path; what cannot be a token for us (form, audience,
+expiry by its own words) does not reach it.
 """
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import jwt
-import msgspec
 
-from aimodels.dmcr.caches import Cache
 from aimodels.dmcr.grants import LIFE_SECONDS, GrantedAccess, Grants, expiry
 from aimodels.dmcr.problems import Denied, TryAgain, Unauthorized
 from kubekit.errors import KubeError
-from kubekit.reviews import POD_NAME, Identity, review_token
+from kubekit.reviews import POD_NAME
+from kubekit.tokens import MOST_TOKEN_BYTES, Overloaded, TokenReviews
 from modelio.registry.wire import AUDIENCE, TokenAnswer
 from opskit.logging import logger
 
 if TYPE_CHECKING:
     from aimodels.dmcr.transfers import Transfer, Transfers
     from kubekit.client import Client
+    from kubekit.reviews import Identity
     from opskit.clock import Clock
 
-MOST_TOKEN_BYTES = 16 * 1024
-ACCEPTED_SECONDS = 60.0
-REFUSED_SECONDS = 10.0
-_REMEMBERED = 1024
-_REVIEWS_AT_ONCE = 8
-_REVIEWS_WAITING = 256
 _UNVERIFIED: Any = {"verify_signature": False}
 
 _log = logger(__name__)
 
 
-class Reviewer(Protocol):
-    """Asks the cluster whom a token belongs to."""
-
-    async def review(self, token: str) -> Identity | None:
-        """Return the identity, None when the token is not valid for us; KubeError when nobody answers."""
-        ...
-
-
-class ClusterReviewer:
-    """TokenReview by the API server."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-
-    async def review(self, token: str) -> Identity | None:
-        """Ask the API server, with our audience."""
-        return await review_token(self._client, token, [AUDIENCE])
-
-
-class _Answer(msgspec.Struct, frozen=True):
-    identity: Identity | None
-    until: float
-
-
 class Reviews:
-    """Remembered, bounded reviews: one question per token at a time."""
+    """Whom a token of the cluster belongs to; every refusal as the registry tells it."""
 
-    def __init__(self, reviewer: Reviewer, clock: Clock) -> None:
-        self._reviewer = reviewer
+    def __init__(self, client: Client, clock: Clock) -> None:
+        self._reviews = TokenReviews(client, [AUDIENCE], clock=clock)
         self._clock = clock
-        self._answers: Cache[_Answer] = Cache(_REMEMBERED)
-        self._asking: dict[str, asyncio.Task[Identity | None]] = {}
-        self._slots = asyncio.Semaphore(_REVIEWS_AT_ONCE)
 
     async def identify(self, token: str) -> Identity:
         """Return whom the token belongs to, or refuse with 401; 503 when the API server does not answer."""
         self._refuse_obvious(token)
-        key = hashlib.sha256(token.encode()).hexdigest()
-        known = self._answers.get(key)
-        if known is None or known.until < self._clock.monotonic():
-            identity = await self._ask(key, token)
-        else:
-            identity = known.identity
-        if identity is None:
-            raise Unauthorized("the cluster does not accept this token for the audience dmcr: get a new one")
-        return identity
-
-    async def _ask(self, key: str, token: str) -> Identity | None:
-        task = self._asking.get(key)
-        if task is None:
-            if len(self._asking) >= _REVIEWS_WAITING:
-                raise TryAgain("too many tokens are being reviewed")
-            task = self._asking[key] = asyncio.create_task(self._review(key, token))
-            task.add_done_callback(lambda _: self._asking.pop(key, None))
         try:
-            return await asyncio.shield(task)
+            identity = await self._reviews.identify(token)
+        except Overloaded as error:
+            raise TryAgain("too many tokens are being reviewed") from error
         except KubeError as error:
             raise TryAgain(f"the API server cannot review tokens now: {type(error).__name__}") from error
-
-    async def _review(self, key: str, token: str) -> Identity | None:
-        async with self._slots:
-            identity = await self._reviewer.review(token)
-        seconds = ACCEPTED_SECONDS if identity else REFUSED_SECONDS
-        self._answers.put(key, _Answer(identity, self._clock.monotonic() + seconds), 1)
+        if identity is None:
+            raise Unauthorized("the cluster does not accept this token for the audience dmcr: get a new one")
         return identity
 
     def _refuse_obvious(self, token: str) -> None:
