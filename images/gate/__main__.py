@@ -47,6 +47,9 @@ def _settings(options: argparse.Namespace) -> Settings:
         body_limit=options.body_limit,
         header_seconds=options.header_seconds,
         body_seconds=options.body_seconds,
+        client_requests=options.client_requests,
+        requests=options.requests,
+        proxied=options.proxied,
         connect_seconds=options.connect_seconds,
         answer_seconds=options.answer_seconds,
     )
@@ -74,6 +77,9 @@ def _parser() -> argparse.ArgumentParser:
     add("--body-limit", type=int, default=Settings.body_limit, help="bytes")
     add("--header-seconds", type=int, default=Settings.header_seconds)
     add("--body-seconds", type=int, default=Settings.body_seconds)
+    add("--client-requests", type=int, default=Settings.client_requests, help="at a time, of one client")
+    add("--requests", type=int, help="at a time, of all clients (default: no bound)")
+    add("--proxied", action="store_true", help="clients come through a proxy that sets X-Forwarded-For")
     add("--connect-seconds", type=int, default=Settings.connect_seconds)
     add("--answer-seconds", type=int, default=Settings.answer_seconds)
     add("--key-seconds", type=float, default=1.0, help="how often the Secret is looked at")

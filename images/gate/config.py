@@ -16,11 +16,16 @@ from . import refusals
 KEYS_FOLDER = "keys"
 #: of a key: what can stand in a header and in a file's name, and is too long to be guessed
 KEY = r"[A-Za-z0-9_-][A-Za-z0-9._-]{15,199}"
+#: one that has sent nothing yet is given up for a new one; with all of their headers they fit into the memory
+CONNECTIONS = 4096
+HEADER_BUFFERS, HEADER_BUFFER_KIB = 4, 8
 #: asked by the kubelet: the gate alone, and the runtime behind it
 ALIVE_PATH, HEALTH_PATH, METRICS_PATH = "/gate/alive", "/health", "/metrics"
 
 _PATH = re.compile(r"/[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*\Z")
 _METHOD = re.compile(r"[A-Z]{3,10}\Z")
+#: the last address of X-Forwarded-For, which the nearest proxy has written
+_PEER = "[0-9A-Fa-f.:]{2,45}"
 _ADDRESS = re.compile(r"[A-Za-z0-9.:\[\]-]+( ipv6only=off)?\Z")
 
 
@@ -55,7 +60,12 @@ class Settings:
     body_limit: int = 256 << 20
     #: a client has so long for its headers, and between two pieces of its body
     header_seconds: int = 10
-    body_seconds: int = 60
+    body_seconds: int = 20
+    #: requests on their way at a time: of one client, and of all; None: as many as there are connections
+    client_requests: int = 64
+    requests: int | None = None
+    #: whether clients come through a proxy, which says in X-Forwarded-For who they are
+    proxied: bool = False
     #: a runtime takes connections at once, but may think for long before it says the first word
     connect_seconds: int = 5
     answer_seconds: int = 3600
@@ -67,6 +77,9 @@ class Settings:
                 raise ValueError(f"{address!r} is no address; write host:port")
         if not re.fullmatch(r"(/[A-Za-z0-9_.-]+)+", self.directory):
             raise ValueError(f"{self.directory!r} has characters that cannot stand in a configuration")
+        for number in (self.client_requests, self.requests):
+            if number is not None and number < 1:
+                raise ValueError(f"{number} requests at a time are none; write 1 or more")
 
 
 _INDENT = "    "
@@ -78,6 +91,7 @@ def render(settings: Settings) -> str:
         *_LOGS,
         *_temporary(settings.directory),
         *_maps(settings),
+        *_counting(settings),
         *_LIMITS,
         f"client_header_timeout {settings.header_seconds}s;",
         f"client_body_timeout {settings.body_seconds}s;",
@@ -87,11 +101,12 @@ def render(settings: Settings) -> str:
     lines = [
         "daemon off;",
         "worker_processes 1;",
+        f"worker_rlimit_nofile {2 * CONNECTIONS};",
         f"pid {settings.directory}/nginx.pid;",
         # From `crit` downwards nginx writes request lines, in which a careless client may have put a key, and
         # names of files that it could not look at, which are keys.
         "error_log stderr alert;",
-        *_block("events", ["worker_connections 4096;"]),
+        *_block("events", [f"worker_connections {CONNECTIONS};"]),
         *_block("http", http),
     ]
     return "\n".join(lines) + "\n"
@@ -119,11 +134,27 @@ _LIMITS = (
     "absolute_redirect off;",
     "merge_slashes off;",
     "keepalive_timeout 75s;",
-    "large_client_header_buffers 4 16k;",
+    "client_header_buffer_size 1k;",
+    f"large_client_header_buffers {HEADER_BUFFERS} {HEADER_BUFFER_KIB}k;",
     "reset_timedout_connection on;",
+    # what a refused client still sends
     "lingering_timeout 2s;",
-    "send_timeout 300s;",
+    "lingering_time 10s;",
+    # between two pieces of an answer that a client takes
+    "send_timeout 60s;",
 )
+
+
+def _counting(settings: Settings) -> list[str]:
+    """Bound the requests on their way, so that neither one client nor all together take every thread.
+
+    Behind a proxy all clients share its address; then the one that the proxy names counts. A client inside
+    the cluster may name another each time, which is why all together are bounded too.
+    """
+    zones = ["limit_conn_zone $gate_client zone=client:1m;", "limit_conn_zone gate zone=all:64k;"]
+    named = [f'"~(?<gate_named>{_PEER})\\x20*$" $gate_named;'] if settings.proxied else []
+    clients = ["default $binary_remote_addr;", *named]
+    return [*_block("map $http_x_forwarded_for $gate_client", clients), *zones, "limit_conn_status 429;"]
 
 
 def _temporary(directory: str) -> list[str]:
@@ -174,6 +205,9 @@ def _route(settings: Settings, route: Route) -> list[str]:
         # does not show in the time. The folder itself is no file, so an empty key is none.
         lines.append(f"if (!-f {settings.directory}/{KEYS_FOLDER}/$gate_key) {{ return 401; }}")
     lines.append(f"if ($request_method != {route.method}) {{ return 405; }}")
+    lines.append(f"limit_conn client {settings.client_requests};")
+    if settings.requests is not None:
+        lines.append(f"limit_conn all {settings.requests};")
     return [
         *lines,
         f"proxy_pass http://{settings.upstream}{route.path};",
@@ -231,6 +265,7 @@ def _errors(settings: Settings) -> list[str]:
     words = {
         "paths": ", ".join(route.path for route in settings.routes),
         "body_limit": str(settings.body_limit),
+        "client_requests": str(settings.client_requests),
     }
     lines = []
     for directive, location, answer in refusals.directives(words):

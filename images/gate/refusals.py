@@ -60,6 +60,14 @@ REFUSALS = (
         "The headers are too large. Send less in them.",
         instead_of=(494,),
     ),
+    Refusal(
+        429,
+        "rate_limit_error",
+        "rate_limit_exceeded",
+        "Too many requests are on their way: {client_requests} of one client, or all that the model can have "
+        "waiting. Wait until some are answered.",
+        ("Retry-After 1",),
+    ),
     Refusal(500, "server_error", "internal_error", "The gate failed. Try again."),
     Refusal(501, _CALLER, "not_implemented", "This Transfer-Encoding is not understood. Use chunked."),
     Refusal(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 import aiohttp
@@ -31,6 +32,8 @@ class Outcome:
 
     wrong: str
     seconds: float
+    #: as many requests are on their way as there may be: nothing was learnt
+    busy: bool = False
 
     @property
     def ok(self) -> bool:
@@ -67,9 +70,10 @@ class Prober:
         async with self._turns:
             start = time.monotonic()
             wrong = await self._asked(host, port, question, key)
-            return Outcome(wrong, time.monotonic() - start)
+            return Outcome(wrong or "", time.monotonic() - start, busy=wrong is None)
 
-    async def _asked(self, host: str, port: int, question: Question, key: str | None) -> str:
+    async def _asked(self, host: str, port: int, question: Question, key: str | None) -> str | None:
+        """Return what is wrong, if anything; None when the gate has no room for one request more."""
         assert self._session is not None, "used as a context manager"  # noqa: S101 - of whoever wires it
         headers = {"Accept-Encoding": "identity"}
         if key:
@@ -86,6 +90,8 @@ class Prober:
             return f"{question.method} {question.path} was not answered within {self._limit:g} s."
         except aiohttp.ClientError as error:
             return f"{question.method} {question.path} failed: {_words(error)}"
+        if answer.status == HTTPStatus.TOO_MANY_REQUESTS:
+            return None
         if body is None:
             return f"{question.method} {question.path} was answered with more than {ANSWER_LIMIT} bytes."
         return judge(question, answer.status, body)

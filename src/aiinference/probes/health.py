@@ -4,7 +4,8 @@ What belongs here: the state between two questions and what is said about it. Wh
 
 Before an order has answered for the first time, it waits; one good answer makes it ready. After that a bad
 answer is nothing by itself, several in a row over some time are; and then it takes more than one good answer
-to be well again, so that an order at the edge does not change its mind all the time.
+to be well again, so that an order at the edge does not change its mind all the time. One that has no room for
+a question is busy, which is neither.
 """
 
 from __future__ import annotations
@@ -56,6 +57,8 @@ def resumed(reason: str | None, ready_time: datetime | None) -> Health:
 
 def step(health: Health, outcome: Outcome, now: datetime) -> Health:
     """Take one more answer into account."""
+    if outcome.busy:
+        return health
     if outcome.ok:
         successes = health.successes + 1
         return replace(

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from aiinference.api.reasons import ExposureType
 from aiinference.workload import names, paths
 
 if TYPE_CHECKING:
     from aiinference.workload.intent import Intent, Settings
 
 API_PORT, RUNTIME_PORT, METRICS_PORT, DRAIN_PORT = 8000, 8001, 8002, 8003
+#: requests that may wait for their turn; fewer than a runtime has threads for, so that probes find one
+WAITING = 96
 ALIVE_PATH, HEALTH_PATH, METRICS_PATH = "/gate/alive", "/health", "/metrics"
 RUN_VOLUME, KEYS_VOLUME = "gate", "keys"
 _RUN_FOLDER, _KEYS_FOLDER = "/run/gate", "/etc/gate/keys"
@@ -67,6 +70,14 @@ def pre_stop(intent: Intent) -> dict[str, Any]:
     return {"httpGet": {"path": names.drain_path(intent.order.metadata.uid), "port": DRAIN_PORT}}
 
 
+def _requests(intent: Intent) -> list[str]:
+    """Bound the requests on their way; half of the room is left to others than one client."""
+    most = intent.plan.recipe.parallel + WAITING
+    words = ["--requests", str(most), "--client-requests", str(most // 2)]
+    outside = intent.policy.exposure.type == ExposureType.EXTERNAL
+    return [*words, "--proxied"] if outside else words
+
+
 def _command(intent: Intent, settings: Settings) -> list[str]:
     words = ["/usr/bin/python3", "-m", "gate"]
     for route in paths.of(intent.endpoint_type):
@@ -79,5 +90,6 @@ def _command(intent: Intent, settings: Settings) -> list[str]:
         *("--directory", _RUN_FOLDER),
         *("--body-limit", str(settings.body_limit_bytes)),
         *("--answer-seconds", str(settings.answer_seconds)),
+        *_requests(intent),
         *("--drain-path", names.drain_path(intent.order.metadata.uid)),
     ]

@@ -71,6 +71,17 @@ async def test_an_order_is_asked_like_by_a_user(backend: Backend, prober: Prober
         assert "status 503: The model does not answer" in told
 
 
+async def test_a_gate_without_room_for_a_question_says_nothing_of_its_runtime(
+    backend: Backend, prober: Prober, tmp_path: Path
+) -> None:
+    async with RunningGate(tmp_path, backend.port, "--requests", "1", keys={"token": KEY}) as gate:
+        waiting = asyncio.create_task(prober.ask("127.0.0.1", gate.port, CHAT, KEY))
+        exchange = await backend.next()
+        assert (await prober.ask("127.0.0.1", gate.port, CHAT, KEY)).busy
+        await exchange.answer(json.dumps(GOOD).encode())
+        assert not (await waiting).busy
+
+
 async def test_nobody_there_is_told_as_such(prober: Prober) -> None:
     told = (await prober.ask("127.0.0.1", free_port(), CHAT, KEY)).wrong
     assert told.startswith("POST /v1/chat/completions failed: Cannot connect")

@@ -28,6 +28,13 @@ def _said(found: Health) -> tuple[bool, OrderPhase, OrderReason]:
     return what.ready, what.phase, what.reason
 
 
+def test_an_order_that_is_busy_is_neither_well_nor_ill() -> None:
+    busy = Outcome("", 0.1, busy=True)
+    for before in ("", "-", "+", "+-", "+---", "+---+"):
+        found = _after(before)
+        assert step(found, busy, NOW + timedelta(hours=1)) == found
+
+
 WAITING = (False, OrderPhase.PENDING, OrderReason.HEALTH_CHECK_FAILED)
 READY = (True, OrderPhase.READY, OrderReason.READY)
 ILL = (False, OrderPhase.FAILED, OrderReason.SERVICE_UNHEALTHY)

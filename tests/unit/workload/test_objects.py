@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import product
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from aiinference.workload import build, gate, names, paths
 from aiinference.workload.intent import Intent, Settings
+from images import builds
 from images.gate import __main__ as gate_program
 from images.gate import config as gate_config
 from tests.kit import orders, pod_security
@@ -33,6 +35,11 @@ INTENTS: dict[str, Intent] = {
     "priority": orders.intent(policy=orders.policy(priority_class="high", update_strategy="OnDelete")),
     "longest name": orders.intent(order=orders.order(metadata={"name": "a" * 52})),
 }
+#: of images/llama/serve.py, which cannot be imported without its engine
+(SPARE_HTTP_THREADS,) = map(
+    int,
+    re.findall(r"^SPARE_HTTP_THREADS = (\d+)$", (builds.HERE / "llama/serve.py").read_text(), re.MULTILINE),
+)
 SETTINGS = {"least": orders.SETTINGS, "full": FULL}
 EVERY = pytest.mark.parametrize(
     ("intent", "settings"),
@@ -124,10 +131,21 @@ def test_the_gate_starts_before_the_runtime_and_understands_what_it_is_told(
     served = paths.of(intent.endpoint_type)
     assert [(route.method, route.path) for route in found.routes] == list(served)
     assert found.keys == intent.keys
+    assert found.requests is not None
+    assert found.client_requests * 2 <= found.requests < intent.plan.recipe.parallel + SPARE_HTTP_THREADS
+    assert found.proxied == (intent.policy.exposure.type == "External")
     assert (told.port, told.metrics_port, told.drain_port) == (8000, 8002, 8003)
     mounted = {mount["mountPath"] for mount in sidecar["volumeMounts"]}
     assert mounted == {found.directory, *([str(told.keys)] if intent.keys else [])}
     assert pod["containers"][0]["lifecycle"]["preStop"]["httpGet"] == {"path": told.drain_path, "port": 8003}
+
+
+def test_connections_with_all_their_headers_fit_into_the_gates_memory() -> None:
+    (sidecar,) = _pod(orders.intent())["initContainers"]
+    limit = int(sidecar["resources"]["limits"]["memory"].removesuffix("Mi")) << 20
+    # Of a connection: its first buffer, pools, and what nginx keeps of it; and the programs themselves.
+    each = (gate_config.HEADER_BUFFERS * gate_config.HEADER_BUFFER_KIB + 8) << 10
+    assert gate_config.CONNECTIONS * each + (64 << 20) <= limit
 
 
 def test_the_paths_that_are_asked_by_kubelets_are_those_of_the_gate() -> None:
