@@ -30,18 +30,7 @@ pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def gate(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RunningGate]:
     folder = tmp_path_factory.mktemp("llama")
-    lean = (
-        "--no-ui",
-        "--no-slots",
-        "--metrics",
-        "--fit",
-        "off",
-        "--cache-ram",
-        "0",
-        "--ctx-checkpoints",
-        "0",
-    )
-    options = (*lean, "--embedding", "--pooling", "mean", "--parallel", "2", "--no-kv-unified")
+    options = (*LEAN, "--embedding", "--pooling", "mean", "--parallel", "2", "--no-kv-unified")
     async with (
         Llama(gemma.fetch(), folder / "llama.log", *options) as llama,
         RunningGate(folder, llama.port, keys={"token": KEY}, routes=ROUTES) as running,
