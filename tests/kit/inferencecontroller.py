@@ -45,6 +45,7 @@ class Controller:
     """The process, started and ended by a test."""
 
     def __init__(self, kubeconfig: Path, namespace: str, log: Path) -> None:
+        self.namespace = namespace
         self.port = free_port()
         self.log = log
         self._environ = {

@@ -50,20 +50,20 @@ async def in_force(client: Client, namespace: str) -> AsyncIterator[None]:
     rendered = helm.render(chart=CHART)
     for kind in (POLICY, BINDING):
         await client.create(helm.one(rendered, kind.name, NAME), kind=kind)
-
-    async def refuses() -> bool:
-        try:
-            await client.create(order("early", namespace, elsewhere("kube-system")), dry_run=True)
-        except Invalid:
-            return True
-        return False
-
     try:
-        await eventually(refuses)
+        await eventually(lambda: refused(client, namespace))
         yield
     finally:
         for kind in (BINDING, POLICY):
             await remove(client, kind)
+
+
+async def refused(client: Client, namespace: str) -> bool:
+    try:
+        await client.create(order("early", namespace, elsewhere("kube-system")), dry_run=True)
+    except Invalid:
+        return True
+    return False
 
 
 async def remove(client: Client, kind: Kind) -> None:
@@ -71,6 +71,10 @@ async def remove(client: Client, kind: Kind) -> None:
 
 
 async def test_the_namespace_of_a_model_is_the_orders_own(client: Client, namespace: str) -> None:
+    async def taken() -> bool:
+        return not await refused(client, namespace)
+
+    await eventually(taken)  # the API server knows a policy for a while that a test before has removed
     before = await client.create(order("before", namespace, elsewhere("kube-system")))
     async with in_force(client, namespace):
         await client.create(order("plain", namespace, MODEL))
