@@ -65,6 +65,8 @@ class Place:
     ca_secret: str
     trust_config_map: str
     labels: Mapping[str, str]
+    #: for those who read authorities from Secrets alone, as ingress controllers do
+    trust_secret: str = ""
 
 
 def service_names(service: str, namespace: str, *more: str) -> tuple[str, ...]:
@@ -118,6 +120,15 @@ class _Keeper:
             return None, None if stands else self._manifest("ConfigMap", name) | {"data": {CA: text}}
 
         await self._keep(ConfigMap, name, wanted)
+        if self._place.trust_secret:
+            await self._bundle_as_secret(self._place.trust_secret, authority.bundle)
+
+    async def _bundle_as_secret(self, name: str, bundle: bytes) -> None:
+        def wanted(found: Secret | None) -> tuple[None, dict[str, Any] | None]:
+            stands = found is not None and found.data.get(CA) == bundle
+            return None, None if stands else self._secret(name, {CA: bundle}, kind="Opaque")
+
+        await self._keep(Secret, name, wanted)
 
     async def leaf(
         self, serving: ServingCertificate, authority: Authority, now: datetime, policy: Policy
@@ -148,9 +159,9 @@ class _Keeper:
             f"{struct.KIND.name} {name} was changed by somebody else {_ATTEMPTS} times in a row",
         )
 
-    def _secret(self, name: str, data: Mapping[str, bytes]) -> dict[str, Any]:
+    def _secret(self, name: str, data: Mapping[str, bytes], kind: str = _TLS) -> dict[str, Any]:
         encoded = {key: base64.b64encode(value).decode() for key, value in data.items()}
-        return self._manifest("Secret", name) | {"type": _TLS, "data": encoded}
+        return self._manifest("Secret", name) | {"type": kind, "data": encoded}
 
     def _manifest(self, kind: str, name: str) -> dict[str, Any]:
         metadata = {"name": name, "namespace": self._place.namespace, "labels": dict(self._place.labels)}

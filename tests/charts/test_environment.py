@@ -35,7 +35,7 @@ PLACED = {
 VALUES = [
     {},
     {"artifacts": S3, "logLevel": "Warn"},
-    {"uploadGateway": {"publicURL": "https://models.example.com"}},
+    {"uploadGateway": {"publicURL": "https://models.example.com", "caSecretName": "authority"}},
     PLACED,
 ]
 

@@ -37,6 +37,13 @@ MATRIX: dict[str, dict[str, Any]] = {
     "s3, three replicas": {"artifacts": S3, "replicas": 3},
     "embedded, three replicas": {"replicas": 3},
     "gateway on the nodes": {"uploadGateway": {"publicURL": "https://10.200.0.1:30443", "nodePort": 30443}},
+    "gateway behind an ingress": {
+        "uploadGateway": {
+            "publicURL": "https://ai-models.example.com",
+            "ingress": {"enabled": True, "className": "nginx", "clusterIssuerName": "letsencrypt"},
+            "httpRoute": {"parentRefs": [{"name": "public", "namespace": "ingress"}]},
+        }
+    },
     "classes and sizes": {
         "embeddedStore": {"size": "1.5Ti", "storageClassName": "fast"},
         "delivery": {"sharedPVCStorageClassName": "rwx"},
@@ -66,7 +73,14 @@ INFERENCE: dict[str, dict[str, Any]] = {
     "inference under deckhouse": {"aiInference": {"logLevel": "Debug", "internal": {}}},
 }
 #: Kinds whose schema Kubernetes itself does not know.
-FOREIGN = {"CustomResourceDefinition", "InferenceServiceClass", "PodMonitor", "PrometheusRule"}
+FOREIGN = {
+    "BackendTLSPolicy",
+    "CustomResourceDefinition",
+    "HTTPRoute",
+    "InferenceServiceClass",
+    "PodMonitor",
+    "PrometheusRule",
+}
 
 CASES = [
     *(pytest.param(helm.CHART, values, id=name) for name, values in MATRIX.items()),

@@ -48,6 +48,29 @@ app: {{ . }}
 {{- if not $values.artifacts -}}true{{- end -}}
 {{- end -}}
 
+{{/* Address under which users reach the gateway, or nothing. Under Deckhouse an Ingress has the module's own host. */}}
+{{- define "ai-models.publicURL" -}}
+{{- $values := include "ai-models.values" . | fromYaml -}}
+{{- $own := dig "modules" "publicDomainTemplate" "" (.Values.global | default dict) -}}
+{{- if dig "uploadGateway" "publicURL" "" $values -}}
+{{ dig "uploadGateway" "publicURL" "" $values }}
+{{- else if and $own (dig "uploadGateway" "ingress" "enabled" false $values) -}}
+https://{{ replace "%s" "ai-models" $own }}
+{{- end -}}
+{{- end -}}
+
+{{- define "ai-models.publicHost" -}}
+{{- (urlParse (include "ai-models.publicURL" .)).hostname -}}
+{{- end -}}
+
+{{/* Secret with the certificate of the gateway's Ingress, or nothing. */}}
+{{- define "ai-models.publicTLS" -}}
+{{- $ingress := dig "uploadGateway" "ingress" dict (include "ai-models.values" . | fromYaml) -}}
+{{- if $ingress.enabled -}}
+{{- $ingress.tlsSecretName | default (ternary "ai-models-upload-gateway-public-tls" "" (not (empty $ingress.clusterIssuerName))) -}}
+{{- end -}}
+{{- end -}}
+
 {{/* What stands in every Pod, besides its containers and volumes; argument: list context values serviceAccount token?. */}}
 {{- define "ai-models.pod" -}}
 {{- $values := index . 1 -}}

@@ -18,9 +18,10 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from aimodels.catalog.names import MODULE_LABEL
+from kubekit.certs import is_certificate
 from kubekit.errors import AlreadyExists, KubeError
 from kubekit.resources import MutatingWebhookConfiguration, Namespace, Secret
-from kubekit.trust import Place, ServingCertificate, ensure_certificates, service_names
+from kubekit.trust import CA, Place, ServingCertificate, ensure_certificates, service_names
 from opskit.logging import logger
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ class BootstrapSettings:
     namespace: str
     public_upload_url: str
     policy: Policy
+    #: Secret whose ca.crt checks what stands before the gateway; empty: no authority that must be told
+    public_ca_secret: str = ""
 
 
 class Bootstrap:
@@ -62,10 +65,15 @@ class Bootstrap:
         self._settings = settings
         self._clock = clock
         self._bundle = b""
+        self._public = b""
 
     def bundle(self) -> bytes:
         """Return what clients of our Services have to trust."""
         return self._bundle
+
+    def upload_trust(self) -> bytes:
+        """Return what users have to trust, whether they reach the gateway itself or what stands before it."""
+        return self._bundle + self._public
 
     async def run(self) -> None:
         """Keep everything as it should be, for ever."""
@@ -82,7 +90,7 @@ class Bootstrap:
     async def once(self) -> None:
         """Make what is missing and renew what is due."""
         namespace, labels = self._settings.namespace, dict(MODULE_LABEL)
-        place = Place(namespace, CA_SECRET, TRUST, labels)
+        place = Place(namespace, CA_SECRET, TRUST, labels, trust_secret=TRUST)
         await self._make_secret(SIGNING_SECRET, _SIGNING_KEY, _new_signing_key())
         owner = (await self._client.get(Namespace, "kube-system")).metadata.uid
         await self._make_secret(OWNER_SECRET, _OWNER_KEY, owner.encode())
@@ -93,7 +101,20 @@ class Bootstrap:
             self._bundle = authority.bundle
             await self._registry.trust(await asyncio.to_thread(_context, self._bundle))
             _LOG.info("certificates are in place")
+        self._public = await self._public_authority()
         await self._announce_to_webhook()
+
+    async def _public_authority(self) -> bytes:
+        """Return the certificate of the authority that stands behind the public address, if it is told."""
+        name = self._settings.public_ca_secret
+        found = await self._client.find(Secret, name, self._settings.namespace) if name else None
+        given = found.data.get(CA, b"").strip() if found else b""
+        if not given:
+            return b""
+        if not is_certificate(given):
+            _LOG.warning("ca.crt of the public address holds no certificate", secret=name)
+            return b""
+        return given + b"\n"
 
     def _servings(self) -> tuple[ServingCertificate, ...]:
         namespace = self._settings.namespace

@@ -40,7 +40,10 @@ def build(client: Client, given: ControllerSettings, clock: Clock, *, lease: Lea
         client,
         registry,
         BootstrapSettings(
-            given.namespace, given.public_upload_url, Policy(leaf_validity=given.certificate_validity)
+            given.namespace,
+            given.public_upload_url,
+            Policy(leaf_validity=given.certificate_validity),
+            given.public_ca_secret,
         ),
         clock,
     )
@@ -52,7 +55,7 @@ def build(client: Client, given: ControllerSettings, clock: Clock, *, lease: Lea
         registry,
         clock,
     )
-    uploads = UploadSettings(given.public_upload_url, bootstrap.bundle)
+    uploads = UploadSettings(given.public_upload_url, bootstrap.upload_trust)
     catalog = Catalog(
         manager,
         CatalogSettings(jobs, uploads, given.max_publications, given.evaluation_store),

@@ -19,6 +19,8 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     #: projected token with the audience of DMCR; without one DMCR is asked without grants
     dmcr_token_file: Path | None = Path("/var/run/secrets/ai-models/dmcr-token")
     public_upload_url: str = ""
+    #: Secret of our namespace whose ca.crt checks the certificate that the address shows; empty: none does
+    public_ca_secret: str = ""
     shared_pvc_storage_class: str = ""
     max_publications: int = 4
     max_copies: int = 2

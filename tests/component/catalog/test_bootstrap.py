@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from aimodels.catalog import bootstrap
 from aimodels.catalog.bootstrap import Bootstrap, BootstrapSettings
 from aimodels.catalog.registry import Registry
+from kubekit.apply import Applier
 from kubekit.certs import Policy, names_of
 from kubekit.client import Client, connect
 from kubekit.resources import ConfigMap, MutatingWebhookConfiguration, Namespace, Secret
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 DAY = 86400.0
+PUBLIC = "models-example-com"
 
 
 class World:
@@ -35,8 +37,16 @@ class World:
         self.clock = ManualClock(datetime.now(UTC))
         self.registry = Registry("https://dmcr.invalid", None, self.clock)
         policy = Policy(leaf_validity=timedelta(days=90))
-        settings = BootstrapSettings(namespace, "https://203.0.113.7:30443", policy)
+        settings = BootstrapSettings(namespace, "https://203.0.113.7:30443", policy, PUBLIC)
         self.bootstrap = Bootstrap(client, self.registry, settings, self.clock)
+
+    async def public(self, authority: bytes) -> None:
+        """Have an authority in the Secret of the certificate that the public address shows."""
+        data = {"ca.crt": base64.b64encode(authority).decode()}
+        head = {"name": PUBLIC, "namespace": self.namespace}
+        await Applier(self.client, "issuer").apply(
+            {"apiVersion": "v1", "kind": "Secret", "metadata": head, "data": data}
+        )
 
     async def secret(self, name: str) -> dict[str, bytes]:
         return (await self.client.get(Secret, name, self.namespace)).data
@@ -59,8 +69,16 @@ async def test_everything_is_made_once_and_then_left_alone(world: World) -> None
     assert (await world.secret("dmcr-bootstrap"))["owner"].decode() == kube_system.metadata.uid
     trust = await world.client.get(ConfigMap, "ai-models-trust", world.namespace)
     assert trust.data["ca.crt"].encode() == world.bootstrap.bundle()
+    assert await world.secret("ai-models-trust") == {"ca.crt": world.bootstrap.bundle()}
 
-    names = ("ai-models-ca", "ai-models-controller-tls", "dmcr-tls", "dmcr-signing-key", "dmcr-bootstrap")
+    names = (
+        "ai-models-trust",
+        "ai-models-ca",
+        "ai-models-controller-tls",
+        "dmcr-tls",
+        "dmcr-signing-key",
+        "dmcr-bootstrap",
+    )
     before = [await world.client.get(Secret, name, world.namespace) for name in names]
     await world.bootstrap.once()
     after = [await world.client.get(Secret, name, world.namespace) for name in names]
@@ -176,3 +194,15 @@ async def test_the_webhook_learns_the_authority_and_keeps_it(
 def _split(bundle: bytes) -> list[bytes]:
     end = b"-----END CERTIFICATE-----\n"
     return [part + end for part in bundle.split(end) if part]
+
+
+async def test_users_are_told_the_authority_of_what_stands_before_the_gateway(world: World) -> None:
+    await world.bootstrap.once()
+    assert world.bootstrap.upload_trust() == world.bootstrap.bundle()
+
+    theirs = (await world.secret("ai-models-ca"))["tls.crt"]
+    for told, known in ((b"not yet", False), (theirs.rstrip(), True)):
+        await world.public(told)
+        await world.bootstrap.once()
+        added = theirs if known else b""
+        assert world.bootstrap.upload_trust() == world.bootstrap.bundle() + added
