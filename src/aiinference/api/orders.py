@@ -187,6 +187,10 @@ class InferenceServiceStatus(Part, frozen=True, kw_only=True):
     resolved: ResolvedStatus | None = None
     share: Annotated[str | None, field("The share for people.", maxLength=8)] = None
     startup: StartupStatus | None = None
+    template_digest: Annotated[
+        str | None,
+        field("Digest of what the StatefulSet says that its Pods were made from.", maxLength=80),
+    ] = None
     conditions: Conditions = ()
 
 

@@ -21,7 +21,7 @@ from aiinference.orders import words
 from aiinference.orders.certificates import Certificates
 from aiinference.orders.decide import must_stop_first, upkeep
 from aiinference.orders.state import Halt
-from aiinference.workload import auth, build, names, network
+from aiinference.workload import auth, build, frozen, names, network
 from aiinference.workload.intent import Intent, Upkeep
 from kubekit.apply import Applier
 from kubekit.conditions import find
@@ -60,6 +60,8 @@ class _Applied:
     digest: str
     #: of the StatefulSet: somebody who changes it raises it
     generation: int
+    #: digest of what it says that it was made from; empty when it was left as it is
+    record: str
     at: float
 
 
@@ -73,6 +75,11 @@ class Actor:
         self._applier = Applier(client, FIELD_MANAGER)
         self._certificates = Certificates(client, self._applier, clock, settings.namespace)
         self._applied: dict[tuple[str, str], _Applied] = {}
+
+    def record(self, order: ObjectMeta) -> str | None:
+        """Return the digest of what was written last of the making of an order's Pods."""
+        known = self._applied.get(order.key)
+        return (known.record or None) if known and known.uid == order.uid else None
 
     def forget(self, key: tuple[str, str]) -> None:
         """Remember nothing more of an order that is gone."""
@@ -126,9 +133,10 @@ class Actor:
         if isinstance(intent, Intent) and must_stop_first(intent, o):
             await self._retire(intent)
             return await self._stop(intent)
-        current = o.workload.metadata.annotations if o.workload else None
+        current = frozen.trusted(o.workload.metadata.annotations, o.records) if o.workload else None
         manifests = build.objects(intent, self._settings, current)
-        digest = sha256(msgspec.json.encode(manifests)).hexdigest()
+        # A template that was kept has its fields in another order than one that is made.
+        digest = sha256(msgspec.json.encode(manifests, order="sorted")).hexdigest()
         head = intent.order.metadata
         if self._stands(head, digest, o.workload):
             return None
@@ -139,13 +147,14 @@ class Actor:
             return refused
         if isinstance(intent, Intent) or intent.closed:
             await self._certificates.retire(intent)
-        generation = o.workload.metadata.generation if o.workload else 0
+        generation, record = (o.workload.metadata.generation if o.workload else 0), ""
         for manifest in needed:
             made = await self._applier.apply(manifest)
             if manifest["kind"] == StatefulSet.KIND.name:
                 generation = made["metadata"]["generation"]
+                record = frozen.digest(manifest["metadata"]["annotations"])
         await self._monitor(manifests, intent)
-        self._applied[head.key] = _Applied(head.uid, digest, generation, self._clock.monotonic())
+        self._applied[head.key] = _Applied(head.uid, digest, generation, record, self._clock.monotonic())
         return None
 
     def _stands(self, order: ObjectMeta, digest: str, workload: StatefulSet | None) -> bool:
@@ -153,7 +162,9 @@ class Actor:
         if known is None or workload is None or (known.uid, known.digest) != (order.uid, digest):
             return False
         # The store may lag behind what was just written, never run ahead of it.
-        fresh = workload.metadata.generation <= known.generation
+        head = workload.metadata
+        same = not known.record or frozen.digest(head.annotations) == known.record
+        fresh = head.generation < known.generation or (head.generation == known.generation and same)
         return fresh and self._clock.monotonic() - known.at < REPAIR_SECONDS
 
     async def _stop(self, intent: Intent) -> Halt:

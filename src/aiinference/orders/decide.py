@@ -53,6 +53,7 @@ def upkeep(o: Observation) -> Upkeep | None:
     closed = says is not None and _closes(says.exposure, keys=keys)
     # What a class said of certificates is not known while it does not hold: the Ingress stays as it is.
     opened = had is not None and had.type == ExposureType.EXTERNAL and holds is not None and not closed
+    record = frozen.trusted(o.workload.metadata.annotations, o.records)
     return Upkeep(
         order=o.order,
         policy=_running(o.workload, holds, keys=keys, opened=opened),
@@ -60,7 +61,7 @@ def upkeep(o: Observation) -> Upkeep | None:
         host=had.domain if opened and had and had.domain == o.host else None,
         replicas=_replicas(o.workload, known, holds),
         noted=o.workload.metadata.annotations,
-        template=frozen.template(o.workload.metadata.annotations),
+        template=frozen.template(record) if record else None,
         closed=closed,
     )
 

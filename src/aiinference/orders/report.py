@@ -84,6 +84,7 @@ def status(o: Observation, now: datetime) -> InferenceServiceStatus:
         else _kept_secret(o, reached=reached),
         constraints=_constraints(o) or old.constraints,
         resolved=_placement(o) if o.resolved.plan else old.resolved,
+        template_digest=o.record or old.template_digest,
         share=_share(o.resolved.plan) if o.resolved.plan else old.share,
         startup=startup.progress(o.pods, o.health.ready_time, startup_seconds(o)) if o.workload else None,
         conditions=tuple(sorted(said.said, key=lambda one: _ORDER.index(one.type))),

@@ -57,6 +57,10 @@ class Observation:
     pods: tuple[Pod, ...]
     secret: Secret | None
     health: Health
+    #: digests of the records that this controller has put on StatefulSets of the order
+    records: frozenset[str] = frozenset()
+    #: that of the newest one
+    record: str | None = None
     #: why Pods of the workload are not made, in the cluster's words
     refused: str = ""
     #: what keeping up what runs has met

@@ -124,6 +124,7 @@ class Orders:
         acted = None if wanted is None else await self._actor.act(wanted, o)
         if isinstance(acted, Halt):
             o = _refused(o, acted)
+        o = replace(o, record=self._actor.record(order.metadata))
         await self._report(o)
         if isinstance(acted, Halt) and acted.soon:
             raise Transient(acted.reason, acted.message)
@@ -145,7 +146,13 @@ class Orders:
             secret=await self._secret(order),
             health=self._probing.health(key, order.metadata.uid) or _earlier(order, workload),
             refused=await missing.why(self._client, workload),
+            records=self._records(order),
         )
+
+    def _records(self, order: InferenceService) -> frozenset[str]:
+        """Return what is known of the workload's record: the status may lag behind what was just written."""
+        said = order.status.template_digest if order.status else None
+        return frozenset(one for one in (said, self._actor.record(order.metadata)) if one)
 
     def _own_workload(self, order: InferenceService) -> StatefulSet | None:
         found = self._workloads.get(*order.metadata.key)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from aiinference.workload import names, paths
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from aiinference.workload.intent import Intent
 
@@ -53,6 +53,21 @@ def record(intent: Intent, made: Mapping[str, Any]) -> dict[str, str]:
         names.LAUNCH_ANNOTATION: launch_digest(intent),
         names.TEMPLATE_ANNOTATION: json.dumps(made, sort_keys=True, separators=(",", ":")),
     }
+
+
+def digest(current: Mapping[str, str]) -> str:
+    """Return the digest of what a StatefulSet says that it was made from."""
+    said = json.dumps([current.get(name, "") for name in sorted(_RECORD)])
+    return f"sha256:{sha256(said.encode()).hexdigest()}"
+
+
+def trusted(current: Mapping[str, str], records: Collection[str]) -> Mapping[str, str] | None:
+    """Return the annotations of a StatefulSet if it is known that this controller wrote its record.
+
+    Whoever may change StatefulSets may change annotations. A record that was made up would be applied in this
+    controller's name, so its digest lies where nobody else writes: in the order's status.
+    """
+    return current if digest(current) in records else None
 
 
 def is_kept(name: str) -> bool:

@@ -42,6 +42,30 @@ async def test_pods_that_are_never_made_say_why_until_they_are(world: World) -> 
     await world.says("chat", "WorkloadReady", "Unschedulable")
 
 
+async def test_a_template_that_somebody_has_made_up_is_never_run(world: World) -> None:
+    await world.model("qwen")
+    await world.order("chat", "qwen")
+    await world.says("chat", "WorkloadReady", "Unschedulable")
+    before = await world.workload("chat")
+    assert before is not None
+    kept = before.metadata.annotations["ai.deckhouse.io/frozen-template"]
+    evil = kept.replace('"image":"llama:tests"', '"image":"evil"')
+    assert evil != kept
+    body = {"metadata": {"annotations": {"ai.deckhouse.io/frozen-template": evil}}}
+    await world.client.patch(StatefulSet, "chat", body, namespace=world.namespace)
+
+    async def is_put_right() -> bool:
+        found = await world.workload("chat")
+        assert found is not None
+        assert found.spec.template == before.spec.template
+        return found.metadata.annotations["ai.deckhouse.io/frozen-template"] == kept
+
+    await eventually(is_put_right)
+    told = await world.get("chat")
+    assert told.status is not None
+    assert told.status.template_digest is not None
+
+
 async def test_what_runs_is_closed_rekeyed_and_put_right_while_its_model_is_gone(world: World) -> None:
     order = f"chat-{world.namespace}"
     await world.model("qwen")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,7 +14,7 @@ from aiinference.orders.act import REPAIR_SECONDS, Actor
 from aiinference.orders.decide import intent, upkeep
 from aiinference.orders.report import status
 from aiinference.orders.state import Halt, Resolved
-from aiinference.workload import statefulset
+from aiinference.workload import frozen, names, statefulset
 from aiinference.workload.intent import Settings
 from kubekit.errors import (
     AlreadyExists,
@@ -49,6 +50,9 @@ class Server:
         self.error: Exception | None = None
         #: what an optional kind meets
         self.errors: dict[str, Exception] = {}
+        #: annotations and template of the StatefulSet
+        self.noted: dict[str, str] = {}
+        self.template: dict[str, Any] = {}
 
     async def request(self, _method: str, path: str) -> bytes:
         if "podmonitors" in path and "GET" in self.errors:
@@ -63,12 +67,15 @@ class Server:
     async def find(self, *_: Any) -> None:
         """Have no certificate for anybody."""
 
-    async def patch(self, kind: Any, name: str, *_: Any, **__: Any) -> dict[str, Any]:
+    async def patch(self, kind: Any, name: str, body: dict[str, Any], **__: Any) -> dict[str, Any]:
         name_of_kind = getattr(kind, "KIND", kind).name
         error = self.errors.get(name_of_kind, self.error)
         if error is not None:
             raise error
         self.written.append((name_of_kind, name))
+        if name_of_kind == "StatefulSet" and "metadata" in body:
+            self.noted = body["metadata"]["annotations"]
+            self.template = body["spec"]["template"]
         return {"metadata": {"generation": 1, "name": name}}
 
     async def create(self, manifest: dict[str, Any]) -> dict[str, Any]:
@@ -87,7 +94,9 @@ class World:
 
     async def act(self, o: Observation) -> Halt | float | None:
         metadata = ObjectMeta(name="support-llm", namespace="support", uid=UID)
-        o = replace(o, order=msgspec.structs.replace(o.order, metadata=metadata))
+        record = self.actor.record(metadata)
+        known = o.records | ({record} if record else set())
+        o = replace(o, order=msgspec.structs.replace(o.order, metadata=metadata), records=known)
         wanted = intent(o) or upkeep(o)
         assert wanted is not None
         return await self.actor.act(wanted, o)
@@ -120,7 +129,7 @@ async def test_nothing_is_written_while_nothing_differs(world: World) -> None:
     o = observed(planned())
     await world.act(o)
     world.server.written.clear()
-    running = replace(o, workload=workload(noted={}))
+    running = replace(o, workload=workload(noted=world.server.noted))
     await world.act(running)
     assert world.server.written == []
     await world.clock.advance(REPAIR_SECONDS)
@@ -132,10 +141,31 @@ async def test_a_workload_that_somebody_changed_is_written_again(world: World) -
     o = observed(planned())
     await world.act(o)
     world.server.written.clear()
-    found = workload(noted={})
+    found = workload(noted=world.server.noted)
     changed = msgspec.structs.replace(found.metadata, generation=2)
     await world.act(replace(o, workload=msgspec.structs.replace(found, metadata=changed)))
     assert ("StatefulSet", "support-llm") in world.server.written
+
+
+async def test_a_record_that_somebody_made_up_is_made_again_from_the_plan(world: World) -> None:
+    o = observed(planned())
+    await world.act(o)
+    before = world.server.template
+    evil = json.loads(world.server.noted[names.TEMPLATE_ANNOTATION])
+    evil["spec"]["containers"][0]["command"] = ["/bin/evil"]
+    noted = world.server.noted | {names.TEMPLATE_ANNOTATION: json.dumps(evil)}
+    world.server.written.clear()
+    await world.act(replace(o, workload=workload(noted=noted)))
+    assert ("StatefulSet", "support-llm") in world.server.written
+    assert world.server.template == before
+    assert "evil" not in world.server.noted[names.TEMPLATE_ANNOTATION]
+
+
+async def test_without_a_plan_what_somebody_made_up_is_not_used(world: World) -> None:
+    halt = stopped(OrderCondition.PLANNED, OrderReason.NO_CAPACITY).halt
+    await world.act(observed(Resolved(halt, policy("llm", "Chat")), running=workload(noted={"a": "b"})))
+    assert ("Service", "support-llm") in world.server.written
+    assert ("StatefulSet", "support-llm") not in world.server.written
 
 
 async def test_objects_that_are_not_the_orders_stop_it(world: World) -> None:
@@ -179,6 +209,7 @@ async def test_what_runs_is_kept_up_while_a_plan_is_refused(world: World) -> Non
     refused = observed(
         Resolved(halt, external()), running=workload(noted=noted), earlier=known, host="a.example.com"
     )
+    refused = replace(refused, records=frozenset({frozen.digest(noted)}))
     world.server.owners[INGRESS] = UID
     await world.act(refused)
     assert [kind for kind, _ in world.server.written] == [
@@ -280,7 +311,7 @@ async def test_metrics_that_cannot_be_read_are_in_no_orders_way(where: str, erro
     assert await world.act(observed(planned())) is None
     assert ("StatefulSet", "support-llm") in world.server.written
     world.server.written.clear()
-    assert await world.act(observed(planned(), running=workload(noted={}))) is None
+    assert await world.act(observed(planned(), running=workload(noted=world.server.noted))) is None
     assert world.server.written == [], "it is not tried again all the time"
 
 

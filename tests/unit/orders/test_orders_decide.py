@@ -51,15 +51,17 @@ def running(
     assert wanted is not None
     noted = statefulset.stateful_set(wanted, Settings(gate_image="gate", namespace="m"))["metadata"]
     now = replace(made, workload=workload(noted=noted["annotations"]))
+    assert now.workload is not None
+    record = frozen.digest(now.workload.metadata.annotations)
     known = status(now, NOW)
-    found = upkeep(
-        replace(
-            observed(
-                Resolved(REFUSED, holds, says=says), running=now.workload, earlier=known, host="a.example.com"
-            )
-        )
+    later = observed(
+        Resolved(REFUSED, holds, says=says), running=now.workload, earlier=known, host="a.example.com"
     )
+    found = upkeep(replace(later, records=frozenset({record})))
+    made_up = upkeep(later)
     assert found is not None
+    assert made_up is not None
+    assert made_up.template is None
     return found
 
 

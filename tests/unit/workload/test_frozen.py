@@ -69,6 +69,19 @@ def test_what_is_kept_up_is_what_was_made_whatever_the_order_says_now() -> None:
     assert statefulset.kept(_upkeep(current | {names.TEMPLATE_ANNOTATION: "{"})) is None
 
 
+def test_a_record_is_trusted_by_its_digest_alone() -> None:
+    current = _annotations(_made(orders.intent(), OLD))
+    known = {frozen.digest(current)}
+    assert frozen.trusted(current, known) is current
+    assert frozen.trusted(current | {"of": "somebody else"}, known) is not None
+    for name in (
+        *(names.TEMPLATE_ANNOTATION, names.LAUNCH_ANNOTATION, names.PLAN_ANNOTATION),
+        *(names.MODEL_ANNOTATION, names.CLUSTER_MODEL_ANNOTATION),
+    ):
+        assert frozen.trusted(current | {name: "made up"}, known) is None, name
+    assert frozen.trusted(current, frozenset()) is None
+
+
 CHANGES: dict[str, Intent] = {
     "another question to the planner": orders.intent(
         asked="sha256:other", plan=orders.plan(digest=f"sha256:{'2' * 64}")
