@@ -10,6 +10,8 @@ import pytest
 import pytest_asyncio
 
 from aiinference.workload import build, names, tls
+from aimodels.delivery.names import CLUSTER_MODEL, MODEL, Reference, claim_name
+from aimodels.delivery.template import Mounted, deliver
 from kubekit.client import Client, connect
 from kubekit.errors import Invalid
 from kubekit.resources import Role, Secret, custom, kind_of
@@ -89,8 +91,6 @@ REAL = [one for one in build.objects(orders.intent(), orders.SETTINGS) if one["k
     CERTIFICATE,
 ]
 FORMS = {one["metadata"]["name"] if one["kind"] == "Secret" else one["kind"]: one for one in REAL}
-#: of what ai-models mounts into the Pods of an order
-MODEL = {"name": "model", "persistentVolumeClaim": {"claimName": "ai-model-llm-1", "readOnly": True}}
 
 
 def changed(form: str, change: Callable[[Any], object]) -> Manifest:
@@ -306,11 +306,14 @@ async def test_another_form_is_refused(
         await world.offer(changed(form, change))
 
 
-async def test_what_others_add_to_pods_of_an_order_is_taken(world: World) -> None:
-    """Models are mounted by the webhook of ai-models, in the very request of the controller."""
-    made = changed("StatefulSet", lambda made: pod(made)["volumes"].append(MODEL))
-    mount = {"name": "model", "mountPath": "/data/modelcache/models/llm", "readOnly": True}
-    container(made)["volumeMounts"].append(mount)
+@pytest.mark.parametrize("kind", [MODEL, CLUSTER_MODEL])
+async def test_models_that_are_delivered_to_pods_of_an_order_are_taken(world: World, kind: str) -> None:
+    """The webhook of ai-models mounts them in the very request of the controller."""
+    reference = Reference(kind, "llm")
+    made = copy.deepcopy(FORMS["StatefulSet"])
+    mounted = Mounted(reference, claim_name(reference, 1))
+    made["spec"]["template"] = deliver(made["spec"]["template"], [mounted])
+    assert pod(made)["volumes"] != pod(FORMS["StatefulSet"])["volumes"]
     await world.offer(made)
 
 
