@@ -12,6 +12,7 @@ from aiinference.api.reasons import ClassCondition, ExposureType, OrderCondition
 from aiinference.classes.policy import effective
 from aiinference.models.outcomes import Refusal as ModelRefusal
 from aiinference.models.resolving import model_of
+from aiinference.orders.asking import DEADLINE, Unanswered
 from aiinference.orders.state import Halt, Resolved
 from aiinference.planner.asking import NoDeviceClass, launch_request
 from aiinference.planner.client import PlannerUnavailable
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
     from aiinference.classes.policy import EffectivePolicy, Https
     from aiinference.models.catalogue import Catalogue
     from aiinference.models.resolving import ResolvedModel
+    from aiinference.orders.asking import Desk
     from aiinference.planner.client import PlannerClient
+    from aiinference.planner.contract import Answer
     from aiinference.planner.plan import Recipes
     from kubekit.store import Store
 
@@ -44,6 +47,9 @@ class Sources:
     runtime_fallback: bool
     #: whether the installation has a domain for hosts of orders
     has_domain: bool
+    #: where the questions to catalogue and planner go on when they are not answered at once
+    models: Desk[ResolvedModel | ModelRefusal]
+    plans: Desk[Answer]
 
 
 async def resolve(order: InferenceService, sources: Sources) -> Resolved:
@@ -51,10 +57,9 @@ async def resolve(order: InferenceService, sources: Sources) -> Resolved:
     policy = _policy(order, sources)
     if isinstance(policy, Halt):
         return Resolved(policy, says=_says(order, sources))
-    model = await model_of(order, policy, sources.catalogue)
-    if isinstance(model, ModelRefusal):
-        halt = Halt(OrderCondition.MODEL_RESOLVED, model.reason, model.message, model.outage, model.passing)
-        return Resolved(halt, policy)
+    model = await _model(order, policy, sources)
+    if isinstance(model, Halt):
+        return Resolved(model, policy)
     plan = await _plan(order, policy, model, sources)
     if isinstance(plan, Halt):
         return Resolved(plan, policy, model)
@@ -125,6 +130,27 @@ def _open_to(namespace: str, sources: Sources) -> str:
     return ", ".join(names[:_SHOWN]) + more if names else "no class"
 
 
+async def _model(order: InferenceService, policy: EffectivePolicy, sources: Sources) -> ResolvedModel | Halt:
+    """Return the order's model, or why it has none."""
+    key, condition, named = order.metadata.key, OrderCondition.MODEL_RESOLVED, order.spec.model.ref
+    away = f"The catalogue has been asked about {named.kind} {named.name} and"
+    try:
+        found = await sources.models.ask(
+            key,
+            (order.metadata.uid, order.spec, policy),
+            lambda: model_of(order, policy, sources.catalogue),
+        )
+    except Unanswered:
+        text = f"{away} has not answered yet; the order goes on when it does."
+        return Halt(condition, OrderReason.CATALOG_UNAVAILABLE, text, outage=True, waits=True)
+    except TimeoutError:
+        text = f"{away} did not answer within {DEADLINE:g} s. It is asked again."
+        return Halt(condition, OrderReason.CATALOG_UNAVAILABLE, text, outage=True, passing=True)
+    if isinstance(found, ModelRefusal):
+        return Halt(condition, found.reason, found.message, outage=found.outage, passing=found.passing)
+    return found
+
+
 async def _plan(
     order: InferenceService, policy: EffectivePolicy, model: ResolvedModel, sources: Sources
 ) -> LaunchPlan | Halt:
@@ -136,12 +162,18 @@ async def _plan(
         if policy.accelerator is None:
             answer = on_processor(request, sources.recipes)
         else:
-            answer = await sources.planner.plan(request)
+            asked = (order.metadata.uid, request)
+            answer = await sources.plans.ask(order.metadata.key, asked, lambda: sources.planner.plan(request))
     except NoDeviceClass as error:
         return Halt(OrderCondition.PLANNED, OrderReason.CLAIM_DEVICE_MISSING, str(error))
-    except PlannerUnavailable as error:
-        text = f"There is no plan, as {error}. It is asked for again."
-        return Halt(OrderCondition.PLANNED, error.reason, text, outage=True, passing=True)
+    except Unanswered:
+        text = "The planner has been asked and has not answered yet; the order goes on when it does."
+        reason = OrderReason.PLANNER_UNAVAILABLE
+        return Halt(OrderCondition.PLANNED, reason, text, outage=True, waits=True)
+    except (PlannerUnavailable, TimeoutError) as error:
+        why = error if isinstance(error, PlannerUnavailable) else PlannerUnavailable("the planner hangs")
+        text = f"There is no plan, as {why}. It is asked for again."
+        return Halt(OrderCondition.PLANNED, why.reason, text, outage=True, passing=True)
     if isinstance(answer, LaunchPlan):
         return answer
     reason = OrderReason(answer.reason)

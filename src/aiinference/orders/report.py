@@ -127,7 +127,7 @@ def _halted(condition: OrderCondition, o: Observation, said: _Sayings) -> None:
     if halt is None or halt.condition is not condition:
         if o.workload is not None:
             said.keep(condition)
-    elif halt.outage and old is not None and old.status == "True":
+    elif halt.outage and old is not None and (halt.waits or old.status == "True"):
         said.keep(condition)
     else:
         said.say(condition, "False", halt.reason, halt.message)
@@ -182,6 +182,8 @@ def _ready(o: Observation, said: _Sayings) -> Condition:
     if o.health.well is not None and o.workload is not None:
         flag: Status = "True" if verdict.ready else "False"
         said.say(OrderCondition.READY, flag, verdict.reason, verdict.message)
+    elif halt is not None and halt.waits and _waited_before(said):
+        said.keep(OrderCondition.READY)
     elif halt is not None:
         said.say(OrderCondition.READY, "False", halt.reason, halt.message)
     elif o.workload is None:
@@ -193,6 +195,11 @@ def _ready(o: Observation, said: _Sayings) -> Condition:
         else:
             said.say(OrderCondition.READY, "False", verdict.reason, verdict.message)
     return said.said[-1]
+
+
+def _waited_before(said: _Sayings) -> bool:
+    old = said.old(OrderCondition.READY)
+    return old is not None and old.status != "True"
 
 
 def _phase(ready: Condition) -> OrderPhase:

@@ -27,6 +27,8 @@ class Halt:
     message: str
     #: nothing was learnt: what was said before still holds
     outage: bool = False
+    #: an answer is on its way, and the order is looked at again when it comes
+    waits: bool = False
     #: whether asking again later may help although neither order nor class has changed
     passing: bool = False
     #: whether what failed may be well in a moment: asked again with back-off, and not after a fixed time

@@ -16,6 +16,7 @@ from aiinference.api.orders import InferenceService, InferenceServiceStatus
 from aiinference.api.reasons import OrderCondition
 from aiinference.orders import decide, missing, observe, report
 from aiinference.orders.act import Actor
+from aiinference.orders.asking import Desk
 from aiinference.orders.hosts import Hosts
 from aiinference.orders.probing import Probing, Target
 from aiinference.orders.state import Halt, Observation
@@ -99,7 +100,11 @@ class Orders:
             settings.module_https,
             settings.runtime_fallback,
             has_domain=bool(settings.domain_template),
+            models=Desk(self._queue.add),
+            plans=Desk(self._queue.add),
         )
+        manager.add_task("asking the catalogue", self._sources.models.run, Stage.LEADING)
+        manager.add_task("asking the planner", self._sources.plans.run, Stage.LEADING)
         manager.add_task("probing", self._probing.run, Stage.LEADING)
         manager.add_controller(Controller("orders", self._queue, self._reconcile))
 
@@ -116,9 +121,16 @@ class Orders:
         if order is None or order.metadata.deleting:
             self._probing.forget(key)
             self._actor.forget(key)
+            self._sources.models.forget(key)
+            self._sources.plans.forget(key)
             return Done()
         o = await self._observe(order)
         self._probe(o)  # whatever becomes of the objects, the key goes to nobody but the Pods of now
+        if order.status is None and o.workload is None:
+            # Told before anything is made, for which many orders at once may wait a while; and should this
+            # process end in between, the next one knows what was meant. The status brings the key back.
+            await self._report(o)
+            return Again(self._pause(o, None))
         # What runs is kept up whatever becomes of a new plan.
         wanted = decide.intent(o) or decide.upkeep(o)
         acted = None if wanted is None else await self._actor.act(wanted, o)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
+import pytest
 
 from aiinference.api.classes import InferenceServiceClass
 from aiinference.api.reasons import OrderCondition, OrderReason
 from aiinference.classes.policy import Https
 from aiinference.models.outcomes import Refusal as ModelRefusal
+from aiinference.orders.asking import DEADLINE, Desk
 from aiinference.orders.observe import Sources, resolve
 from aiinference.planner.client import PlannerUnavailable
 from aiinference.planner.contract import LaunchPlan, Refusal, RefusalReason
@@ -35,13 +38,21 @@ class Others:
     facts_said: ModelFacts | ModelRefusal = FACTS
     plan_said: LaunchPlan | Refusal | PlannerUnavailable | None = None
     asked: list[str] = field(default_factory=list)
+    called: list[tuple[str, str]] = field(default_factory=list)
+    #: who says nothing until this is set
+    silent: str = ""
+    speaks: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def facts(self, _reference: Reference) -> ModelFacts | ModelRefusal:
         self.asked.append("catalogue")
+        if self.silent == "catalogue":
+            await self.speaks.wait()
         return self.facts_said
 
     async def plan(self, _request: LaunchRequest) -> LaunchPlan | Refusal:
         self.asked.append("planner")
+        if self.silent == "planner":
+            await self.speaks.wait()
         if isinstance(self.plan_said, PlannerUnavailable):
             raise self.plan_said
         assert self.plan_said is not None
@@ -80,6 +91,8 @@ def sources(others: Others, *classes: InferenceServiceClass, has_domain: bool = 
         module_https=Https("CertManager"),
         runtime_fallback=True,
         has_domain=has_domain,
+        models=Desk(others.called.append),
+        plans=Desk(others.called.append),
     )
 
 
@@ -171,6 +184,45 @@ async def test_a_planner_that_is_away_is_an_outage_and_a_refusal_is_none() -> No
     found = await halted(Others(plan_said=full), klass(acceleratorPolicy={}))
     assert (found.reason, found.message) == (OrderReason.NO_CAPACITY, "Full. Wait.")
     assert (found.outage, found.passing) == (False, True)
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize(
+    ("silent", "condition", "reason"),
+    [
+        ("catalogue", OrderCondition.MODEL_RESOLVED, OrderReason.CATALOG_UNAVAILABLE),
+        ("planner", OrderCondition.PLANNED, OrderReason.PLANNER_UNAVAILABLE),
+    ],
+)
+async def test_whoever_hangs_keeps_no_order_and_is_listened_to_when_he_speaks(
+    silent: str, condition: OrderCondition, reason: OrderReason
+) -> None:
+    others = Others(plan_said=planned().plan, silent=silent)
+    known, began = sources(others, klass(acceleratorPolicy={})), asyncio.get_running_loop().time()
+    found = (await resolve(ordered(), known)).halt
+    assert asyncio.get_running_loop().time() - began < 1
+    assert found is not None
+    assert (found.condition, found.reason, found.outage, found.waits) == (condition, reason, True, True)
+    assert f"The {silent} has been asked" in found.message
+    assert others.called == []
+    others.speaks.set()
+    await asyncio.sleep(1)
+    assert others.called == [ordered().metadata.key]
+    assert (await resolve(ordered(), known)).halt is None
+    assert others.asked.count(silent) == 1
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize(("silent", "reason"), [("catalogue", "Catalog"), ("planner", "Planner")])
+async def test_whoever_hangs_for_good_is_said_to(silent: str, reason: str) -> None:
+    others = Others(plan_said=planned().plan, silent=silent)
+    known = sources(others, klass(acceleratorPolicy={}))
+    await resolve(ordered(), known)
+    await asyncio.sleep(DEADLINE + 1)
+    found = (await resolve(ordered(), known)).halt
+    assert found is not None
+    assert found.reason == f"{reason}Unavailable"
+    assert (found.outage, found.passing, found.waits) == (True, True, False)
 
 
 async def test_device_classes_that_have_nothing_in_common() -> None:

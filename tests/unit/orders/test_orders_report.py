@@ -98,6 +98,16 @@ def test_an_outage_does_not_take_back_what_was_known() -> None:
     assert later == earlier
 
 
+def test_an_answer_that_is_waited_for_takes_nothing_back_and_says_so_where_nothing_was_said() -> None:
+    halt = stopped(OrderCondition.MODEL_RESOLVED, OrderReason.CATALOG_UNAVAILABLE, outage=True).halt
+    assert halt is not None
+    waiting = Resolved(replace(halt, waits=True), policy())
+    assert said(status(observed(waiting), NOW))["Ready"] == ("False", "CatalogUnavailable")
+    refused = stopped(OrderCondition.MODEL_RESOLVED, OrderReason.MODEL_NOT_READY, held=policy())
+    before = status(observed(refused), NOW)
+    assert status(observed(waiting, earlier=before), LATER) == before
+
+
 @pytest.mark.parametrize(
     ("condition", "reason"),
     [

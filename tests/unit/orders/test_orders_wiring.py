@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from aiinference.api.orders import InferenceService
+from aiinference.api.orders import InferenceService, InferenceServiceStatus
 from aiinference.classes.policy import Https
 from aiinference.orders import observe, wiring
 from aiinference.planner.plan import Recipes
@@ -30,13 +30,22 @@ if TYPE_CHECKING:
     from kubekit.manager import Manager
 
 KEY = ("support", "support-llm")
+SEEN = InferenceServiceStatus()
 
 
 class World:
     """One reconcile over what stores hold, in front of an API server that takes nothing."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, running: bool, pods: tuple[Pod, ...] = ()) -> None:
+    def __init__(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        *,
+        running: bool,
+        pods: tuple[Pod, ...] = (),
+        status: InferenceServiceStatus | None = SEEN,
+    ) -> None:
         self.addresses: list[tuple[str, ...] | None] = []
+        self.said: list[dict[str, Any]] = []
         plain = order("qwen")
         head = msgspec.structs.replace(plain.metadata, uid="order", resource_version="1")
         made = workload(noted={})
@@ -44,7 +53,7 @@ class World:
             made.metadata, uid="set", resource_version="1", owner_references=[OwnerReference(uid="order")]
         )
         self.held: dict[type, list[Any]] = {
-            InferenceService: [msgspec.structs.replace(plain, metadata=head)],
+            InferenceService: [msgspec.structs.replace(plain, metadata=head, status=status)],
             StatefulSet: [msgspec.structs.replace(made, metadata=owned)] if running else [],
             Pod: list(pods),
         }
@@ -78,6 +87,10 @@ class World:
 
     async def request(self, *_: Any, **__: Any) -> bytes:
         raise Unreachable
+
+    async def patch(self, _kind: Any, _name: str, body: dict[str, Any], **_: Any) -> dict[str, Any]:
+        self.said.append(body["status"])
+        return {}
 
     async def run(self) -> None:
         self.controller.queue.add(KEY)
@@ -119,3 +132,14 @@ async def test_without_a_workload_nobody_is_asked_any_more(monkeypatch: pytest.M
     world = World(monkeypatch, running=False, pods=(pod("stale", "10.0.0.1", None),))
     await world.run()
     assert world.addresses == [None]
+
+
+async def test_a_new_order_is_told_something_before_anything_is_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch, running=False, status=None)
+    await world.run()  # which fails at whatever is written but the status
+    (said,) = world.said
+    known = {one["type"]: one["status"] for one in said["conditions"]}
+    assert known == {"ClassResolved": "True", "ModelResolved": "True", "Ready": "False"}
+    assert world.addresses == [None], "nobody is asked"
