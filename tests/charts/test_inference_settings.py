@@ -90,6 +90,20 @@ def test_deckhouse_gives_domain_class_and_certificates() -> None:
     assert given.monitoring_namespaces == ("d8-monitoring",)
 
 
+def test_certificates_of_the_module_are_those_of_its_settings() -> None:
+    plain = controller({})
+    assert (plain.https_mode, plain.https_cluster_issuer, plain.https_secret) == (
+        "CertManager",
+        "selfsigned",
+        "",
+    )
+    custom = controller({"https": {"mode": "CustomCertificate", "secretName": "wildcard"}})
+    assert (custom.https_mode, custom.https_secret) == ("CustomCertificate", "wildcard")
+    https = {"mode": "CustomCertificate", "customCertificate": {"secretName": "wildcard"}}
+    given = controller({"global": {"modules": {"https": https}}, "aiInference": {}})
+    assert (given.https_mode, given.https_secret) == ("CustomCertificate", "wildcard")
+
+
 def test_orders_run_where_the_settings_say() -> None:
     tolerations = [{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}]
     given = controller({"orders": {"nodeSelector": {"pool": "gpu"}, "tolerations": tolerations}})
@@ -124,6 +138,8 @@ def test_images_are_those_of_the_version_unless_given() -> None:
         ({"domainTemplate": "services.example.com"}, "domainTemplate"),
         ({"domainTemplate": "%s"}, "domainTemplate"),
         ({"https": {"mode": "LetsEncrypt"}}, "mode"),
+        ({"https": {"mode": "CustomCertificate"}}, "secretName"),
+        ({"https": {"clusterIssuerName": ""}}, "clusterIssuerName"),
         ({"aiInference": {"catalog": {"mode": "Off"}}}, "mode"),
     ],
 )
