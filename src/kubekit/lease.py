@@ -3,16 +3,18 @@
 What belongs here: taking, renewing, losing and releasing. What does not: what the leader does.
 
 Guarantees and assumptions: nobody compares clocks of two machines. A candidate takes over when the record
-has not changed for its own ``duration`` seconds; the holder counts from the moment before it sent its last
-successful renewal and acts for ``renew_within`` seconds from there, which with one ``request`` is less than
-``duration``. A holder that was frozen finds that out at its first step afterwards; controllers ask ``held``
-before each reconcile.
+has not changed for its own ``duration`` seconds, or at once when it names an earlier process of the same Pod,
+which the kubelet saw end before it started this one; the holder counts from the moment before it sent its
+last successful renewal and acts for ``renew_within`` seconds from there, which with one ``request`` is less
+than ``duration``. A holder that was frozen finds that out at its first step afterwards; controllers ask
+``held`` before each reconcile.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
+import socket
 import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -54,10 +56,13 @@ class Lease:
         name: str,
         identity: str,
         *,
+        alone: bool = False,
         timing: LeaseTiming | None = None,
     ) -> None:
+        """``alone``: one process at a time has this identity, so that a holder of it before us has ended."""
         self.name = name
         self.identity = f"{identity}_{uuid.uuid4().hex[:8]}"
+        self._alone = alone
         self._client = client
         self._namespace = namespace
         self._timing = timing or LeaseTiming()
@@ -134,7 +139,8 @@ class Lease:
         if self._seen is None or self._seen[0] != version:
             self._seen = (version, _now())
         respected = record.spec.lease_duration_seconds or self._timing.duration
-        if holder and holder != self.identity and _now() - self._seen[1] <= respected:
+        over = not holder or holder == self.identity or self._was_ours(holder)
+        if not over and _now() - self._seen[1] <= respected:
             return False
         self._version = version
         self._written = True
@@ -144,6 +150,10 @@ class Lease:
         except Conflict:
             return False
         return True
+
+    def _was_ours(self, holder: str) -> bool:
+        """Tell whether an earlier process of this replica held it."""
+        return self._alone and holder.rpartition("_")[0] == self.identity.rpartition("_")[0]
 
     async def _create(self) -> bool:
         manifest = {
@@ -194,6 +204,12 @@ class Lease:
         self._renewed_at = None
         _LEADS.labels(self.name).set(0)
         return LeaseLost(f"the lease {self.name} is lost: {why}")
+
+
+def lease_of_pod(client: Client, namespace: str, name: str, pod_uid: str) -> Lease:
+    """Return the candidate that a Pod is, or without the Pod's uid a process of this machine."""
+    identity = f"{socket.gethostname()}_{pod_uid}" if pod_uid else socket.gethostname()
+    return Lease(client, namespace, name, identity, alone=bool(pod_uid))
 
 
 def _stamp() -> str:

@@ -5,7 +5,6 @@ What belongs here: putting the parts together. What does not: any of them.
 
 from __future__ import annotations
 
-import socket
 import sys
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
@@ -27,7 +26,7 @@ from aiinference.recipes.catalogue import shipped
 from aiinference.workload.intent import Settings as WorkloadSettings
 from kubekit.certs import Policy
 from kubekit.client import Client, connect
-from kubekit.lease import Lease
+from kubekit.lease import Lease, lease_of_pod
 from kubekit.manager import Manager, Stage
 from opskit import logging, metrics, process, settings
 from opskit.clock import Clock, SystemClock
@@ -66,7 +65,7 @@ async def _health(manager: Manager, port: int) -> None:
     await serve(Starlette(routes=checks), port=port)
 
 
-def order_settings(given: ControllerSettings, *, pod_monitors: bool) -> orders.OrderSettings:
+def order_settings(given: ControllerSettings) -> orders.OrderSettings:
     """Return what the orders' controller is told."""
     return orders.OrderSettings(
         workload=WorkloadSettings(
@@ -74,7 +73,6 @@ def order_settings(given: ControllerSettings, *, pod_monitors: bool) -> orders.O
             namespace=given.namespace,
             ingress_class=given.ingress_class or None,
             monitoring_namespaces=given.monitoring_namespaces,
-            pod_monitors=pod_monitors and bool(given.monitoring_namespaces),
             tolerations=tuple(msgspec.to_builtins(given.tolerations)),
             node_selector=given.node_selector or None,
         ),
@@ -101,7 +99,7 @@ async def opened(
         trust_config_map=TRUST,
     )
     planner = await stack.enter_async_context(planning.opened(planner_settings, client, clock))
-    settings_of_orders = order_settings(given, pod_monitors=await orders.has_pod_monitors(client))
+    settings_of_orders = order_settings(given)
     recipes = Recipes(shipped(), given.images)
 
     def add(manager: Manager) -> None:
@@ -120,7 +118,7 @@ async def main() -> None:
     logging.logger(__name__).info("starting", **settings.describe(given))
     clock = SystemClock()
     async with connect() as client, AsyncExitStack() as stack:
-        lease = Lease(client, given.namespace, NAME, socket.gethostname())
+        lease = lease_of_pod(client, given.namespace, NAME, given.pod_uid)
         devices = await has_device_classes(client)
         with_orders = await opened(stack, client, given, clock)
         await build(client, given, clock, devices=devices, lease=lease, with_orders=with_orders).run()

@@ -19,6 +19,8 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     gate_image: str
     images: dict[str, str]
     namespace: str = MODULE_NAMESPACE
+    #: by which a process knows what an earlier one in its Pod has held; empty: it runs in none
+    pod_uid: str = ""
     log_level: str = "info"
     health_port: int = 8081
     #: life of the certificates, as an ISO 8601 duration: shortened to watch a renewal

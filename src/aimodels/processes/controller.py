@@ -6,7 +6,6 @@ What belongs here: putting the parts together. What does not: any of them.
 from __future__ import annotations
 
 import asyncio
-import socket
 import sys
 
 from starlette.applications import Starlette
@@ -21,7 +20,7 @@ from aimodels.jobs.manifest import JobSettings
 from aimodels.processes.settings import ControllerSettings
 from kubekit.certs import Policy
 from kubekit.client import Client, connect
-from kubekit.lease import Lease
+from kubekit.lease import Lease, lease_of_pod
 from kubekit.manager import Manager, Stage
 from kubekit.placement import Placement
 from opskit import logging, process, settings
@@ -88,7 +87,7 @@ async def main() -> None:
     logging.configure(NAME, given.log_level)
     logging.logger(__name__).info("starting", **settings.describe(given))
     async with connect() as client:
-        lease = Lease(client, given.namespace, NAME, socket.gethostname())
+        lease = lease_of_pod(client, given.namespace, NAME, given.pod_uid)
         await build(client, given, SystemClock(), lease=lease).run()
 
 

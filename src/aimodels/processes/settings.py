@@ -14,6 +14,8 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     image: str
     namespace: str = MODULE_NAMESPACE
+    #: by which a process knows what an earlier one in its Pod has held; empty: it runs in none
+    pod_uid: str = ""
     log_level: str = "info"
     dmcr_url: str = "https://dmcr.d8-ai-models.svc:443"
     #: projected token with the audience of DMCR; without one DMCR is asked without grants

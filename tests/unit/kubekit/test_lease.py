@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from kubekit.errors import AlreadyExists, Conflict, Unreachable
-from kubekit.lease import Lease, LeaseLost
+from kubekit.lease import Lease, LeaseLost, lease_of_pod
 from kubekit.resources import LeaseSpec, ObjectMeta
 from kubekit.resources.control import Lease as LeaseRecord
 
@@ -74,6 +74,10 @@ def candidate(client: FakeClient, name: str) -> Lease:
     return Lease(cast("Client", client), "ns", "leader", name)
 
 
+def of_pod(client: FakeClient, uid: str) -> Lease:
+    return lease_of_pod(cast("Client", client), "ns", "leader", uid)
+
+
 def now() -> float:
     return asyncio.get_running_loop().time()
 
@@ -90,6 +94,32 @@ async def test_the_second_candidate_waits_while_the_first_renews() -> None:
     assert not waiting.done()
     holding.cancel()
     waiting.cancel()
+
+
+@pytest.mark.looptime
+async def test_a_container_that_was_started_again_leads_again_at_once() -> None:
+    server = OneLease()
+    killed, next_one = of_pod(server.view(), "uid-1"), of_pod(server.view(), "uid-1")
+    await killed.acquire()
+    before = now()
+    await next_one.acquire()
+    assert now() < before + 1
+    assert next_one.held()
+    with pytest.raises(LeaseLost):
+        await killed.hold()
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize(("first", "second"), [("uid-1", "uid-2"), ("uid-1", ""), ("", "uid-1"), ("", "")])
+async def test_the_lease_of_another_pod_or_of_an_unknown_process_is_respected(
+    first: str, second: str
+) -> None:
+    server = OneLease()
+    killed, next_one = of_pod(server.view(), first), of_pod(server.view(), second)
+    await killed.acquire()
+    before = now()
+    await next_one.acquire()
+    assert now() >= before + 15
 
 
 @pytest.mark.looptime
