@@ -13,8 +13,8 @@ from aiinference.workload import build, names, tls
 from aimodels.delivery.names import CLUSTER_MODEL, MODEL, Reference, claim_name
 from aimodels.delivery.template import Mounted, deliver
 from kubekit.client import Client, connect
-from kubekit.errors import Invalid
-from kubekit.resources import Role, Secret, custom, kind_of
+from kubekit.errors import Invalid, NotFound
+from kubekit.resources import CUSTOM_RESOURCE_DEFINITION, Role, Secret, custom, kind_of
 from tests.kit import orders
 from tests.kit.controlplane import fresh_namespace
 from tests.kit.eventually import eventually
@@ -315,6 +315,47 @@ async def test_models_that_are_delivered_to_pods_of_an_order_are_taken(world: Wo
     made["spec"]["template"] = deliver(made["spec"]["template"], [mounted])
     assert pod(made)["volumes"] != pod(FORMS["StatefulSet"])["volumes"]
     await world.offer(made)
+
+
+async def test_metrics_are_read_from_pods_of_the_order_only(world: World) -> None:
+    """The operator's kind is there for this test only."""
+    spec = {"selector": {"matchLabels": names.selector(orders.NAME)}, "podMetricsEndpoints": []}
+    head = {"apiVersion": "monitoring.coreos.com/v1", "kind": "PodMonitor"}
+    monitor: Manifest = head | {"metadata": names.metadata(orders.order()), "spec": spec}
+    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    named = {"plural": "podmonitors", "singular": "podmonitor", "kind": "PodMonitor"}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": anything}}
+    definition: Manifest = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "podmonitors.monitoring.coreos.com"},
+        "spec": {
+            "group": "monitoring.coreos.com",
+            "scope": "Namespaced",
+            "names": named,
+            "versions": [version],
+        },
+    }
+    await world.admin.create(definition)
+    try:
+
+        async def taken() -> bool:
+            try:
+                await world.offer(monitor)
+            except NotFound:
+                return False
+            return True
+
+        await eventually(taken)
+        anywhere = copy.deepcopy(monitor)
+        anywhere["spec"]["namespaceSelector"] = {"any": True}
+        with pytest.raises(Invalid, match="in the namespace of the order only"):
+            await world.offer(anywhere)
+        monitor["spec"]["selector"] = {}
+        with pytest.raises(Invalid, match="selects the Pods of the order"):
+            await world.offer(monitor)
+    finally:
+        await world.admin.delete(CUSTOM_RESOURCE_DEFINITION, definition["metadata"]["name"])
 
 
 async def test_nothing_of_somebody_else_is_taken_over_or_deleted(world: World) -> None:
