@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from images import busyboximage, debian, gateimage, pythonimage
 from images.archive import Image, write_archive
+from images.errors import ImageError
+from tools import compile_recipes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +27,14 @@ def _ai_models(work: Path) -> Image:
     return pythonimage.image(
         "ai-models", [base.layer, wheels, own], python_path=path, entrypoint=["/usr/bin/python3"]
     )
+
+
+def _check_recipes(checkout: Path) -> None:
+    """Make no image whose planner would start an engine with what the engine does not take."""
+    try:
+        compile_recipes.verify(checkout)
+    except compile_recipes.BadCatalogue as error:
+        raise ImageError(f"the recipes do not hold:\n{error}") from None
 
 
 def _llama(work: Path) -> Image:
@@ -55,6 +65,8 @@ BUILDS: dict[str, Callable[[Path], Image]] = {
 
 def build(name: str, output: Path, work: Path) -> str:
     """Write the archive of an image and return the image's reference."""
+    if name == "ai-models":
+        _check_recipes(CHECKOUT)
     made = BUILDS[name](work)
     write_archive([made], output)
     return made.reference

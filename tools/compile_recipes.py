@@ -50,19 +50,31 @@ def main() -> int:
         print("usage: compile_recipes.py [--check]", file=sys.stderr)
         return 2
     try:
+        if check:
+            verify(ROOT)
+            return 0
         texts = compiled(ROOT / FOLDER)
     except BadCatalogue as error:
         print(error)
         return 1
-    stale = [path for path, text in texts.items() if not _is(ROOT / path, text)]
-    for path in stale:
-        if check:
-            print(f"{path} differs from {FOLDER}: run tools/compile_recipes.py")
-        else:
-            (ROOT / path).parent.mkdir(parents=True, exist_ok=True)
-            (ROOT / path).write_text(texts[path])
-            print(f"written {path}")
-    return int(check and bool(stale))
+    for path in _stale(ROOT, texts):
+        (ROOT / path).parent.mkdir(parents=True, exist_ok=True)
+        (ROOT / path).write_text(texts[path])
+        print(f"written {path}")
+    return 0
+
+
+def verify(root: Path) -> None:
+    """Raise BadCatalogue when a checkout's catalogues do not hold, or are not what was compiled."""
+    stale = _stale(root, compiled(root / FOLDER))
+    if stale:
+        raise BadCatalogue(
+            "\n".join(f"{path} differs from {FOLDER}: run tools/compile_recipes.py" for path in stale)
+        )
+
+
+def _stale(root: Path, texts: dict[Path, str]) -> list[Path]:
+    return [path for path, text in texts.items() if not _is(root / path, text)]
 
 
 def compiled(folder: Path) -> dict[Path, str]:

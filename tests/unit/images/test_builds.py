@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import re
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from images import builds, debian, gateimage, pythonimage
 from images.archive import Layer, LayerWriter
+from images.errors import ImageError
+from tools import compile_recipes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,3 +80,24 @@ def test_the_gate_is_found_with_nginx_beside_it(tmp_path: Path) -> None:
 
 def _last(text: str, instruction: str, read: Callable[[str], Any]) -> Any:
     return read(re.findall(rf"^{instruction} (.*)$", text, re.MULTILINE)[-1])
+
+
+@pytest.mark.parametrize(
+    ("argument", "words"),
+    [
+        ("--context: 5", "--context is no option of"),
+        ("--ctx-size: large", "--ctx-size takes a number"),
+        ("--verbose: true", "differs from modules/ai-inference/images/catalogs"),
+    ],
+)
+def test_no_image_is_made_of_recipes_that_the_engine_would_not_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, argument: str, words: str
+) -> None:
+    for folder in (compile_recipes.FOLDER, compile_recipes.COMPILED.parent):
+        shutil.copytree(builds.CHECKOUT / folder, tmp_path / folder)
+    recipes = tmp_path / compile_recipes.FOLDER / "runtime-recipes.compiled.yaml"
+    text = recipes.read_text()
+    recipes.write_text(text.replace("--metrics: true", f"--metrics: true\n        {argument}", 1))
+    monkeypatch.setattr(builds, "CHECKOUT", tmp_path)
+    with pytest.raises(ImageError, match=re.escape(words)):
+        builds.build("ai-models", tmp_path / "image.tar", tmp_path)
