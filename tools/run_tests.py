@@ -138,6 +138,8 @@ class Run:
         process = subprocess.Popen(
             [sys.executable, "-m", "pytest", *words],
             cwd=ROOT,
+            # Without compiled files each process would compile every test and plugin for itself.
+            env={name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
