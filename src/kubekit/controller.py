@@ -16,8 +16,6 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic
 
-from structlog.contextvars import bound_contextvars
-
 from kubekit.errors import NeedsUser, Permanent, Transient, fields_of, worth_retrying
 from kubekit.queue import K, KeyedQueue, QueueClosed
 from opskit import logging, metrics
@@ -85,7 +83,7 @@ class Controller(Generic[K]):
 
     async def _one(self, key: K) -> None:
         started = asyncio.get_running_loop().time()
-        with bound_contextvars(controller=self.name, object=_shown(key)):
+        with logging.bound(controller=self.name, object=_shown(key)):
             try:
                 async with asyncio.timeout(self._time_limit):
                     result = await self._reconcile(key)

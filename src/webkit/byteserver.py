@@ -18,7 +18,7 @@ from granian.server.embed import AsyncWorker
 from granian.server.embed import Server as GranianServer
 
 from webkit import tls as tlsfiles
-from webkit.server import BACKLOG, ServerEnded, bind
+from webkit.listening import BACKLOG, ServerEnded, bind
 
 if TYPE_CHECKING:
     import socket

@@ -1,6 +1,6 @@
 """Serving ASGI applications inside the caller's event loop, with graceful end and changing certificates.
 
-What belongs here: sockets, TLS, start and stop. What does not: routes, limits, identities.
+What belongs here: TLS, start and stop. What does not: routes, limits, identities.
 
 ``serve`` ends by cancellation: no new connection is taken, requests at work get ``stop_within`` seconds.
 Lifespan events are not sent: whoever awaits it owns the resources. For large bodies there is ``byteserver``.
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 from typing import TYPE_CHECKING, Any
 
 import h11
@@ -18,26 +17,19 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from webkit import tls as tlsfiles
+from webkit.listening import ServerEnded, bind
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable, Iterator
 
     from starlette.types import ASGIApp
 
     from webkit.tls import TlsFiles
 
-BACKLOG = 1024
 #: A request's head has to be whole within so many seconds, and is at most so large.
 HEAD_SECONDS = 15.0
 _HEAD_BYTES = 64 << 10
-
-
-def bind(host: str, port: int) -> socket.socket:
-    """Return a bound socket; ``::`` takes IPv4 as well, and is ``0.0.0.0`` where there is no IPv6."""
-    if host == "::" and not socket.has_dualstack_ipv6():
-        host = "0.0.0.0"  # noqa: S104 - the port is meant to be reachable
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    return socket.create_server((host, port), family=family, backlog=BACKLOG, dualstack_ipv6=host == "::")
 
 
 async def serve(
@@ -80,10 +72,6 @@ async def serve(
                 await running
                 raise
     raise ServerEnded(f"the listener on port {port} ended by itself")
-
-
-class ServerEnded(Exception):
-    """The server stopped without being asked to; the process had better start again."""
 
 
 class _Protocol(H11Protocol):

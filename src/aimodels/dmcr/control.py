@@ -18,7 +18,7 @@ from starlette.routing import Route
 from aimodels.dmcr import names
 from aimodels.dmcr.door import bearer
 from aimodels.dmcr.problems import Denied, Invalid, NotFound, TryAgain, Unsupported
-from modelio.registry.wire import TokenRequest, TransferList, TransferProgress, TransferSpec
+from modelio.wire import TokenRequest, TransferList, TransferProgress, TransferSpec
 from opskit.logging import logger
 
 if TYPE_CHECKING:

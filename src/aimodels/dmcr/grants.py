@@ -20,7 +20,7 @@ import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
-from modelio.registry.wire import AUDIENCE
+from modelio.wire import AUDIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

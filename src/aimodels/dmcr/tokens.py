@@ -17,7 +17,7 @@ from aimodels.dmcr.problems import Denied, TryAgain, Unauthorized
 from kubekit.errors import KubeError
 from kubekit.reviews import POD_NAME
 from kubekit.tokens import MOST_TOKEN_BYTES, Overloaded, TokenReviews
-from modelio.registry.wire import AUDIENCE, TokenAnswer
+from modelio.wire import AUDIENCE, TokenAnswer
 from opskit.logging import logger
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from aimodels.dmcr.layout import Versioned
 from aimodels.dmcr.metering import meter_key
 from aimodels.dmcr.problems import Conflict, Denied, Invalid, NotFound, TryAgain
 from aimodels.dmcr.swaps import Held, Lost, Swaps
-from modelio.registry.wire import TRANSFER_ENDED, TRANSFER_ID, TransferSpec
+from modelio.wire import TRANSFER_ENDED, TRANSFER_ID, TransferSpec
 from objectstore.port import NoSuchKey
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kubekit.placement import Placement
-from modelio.registry.wire import AUDIENCE
+from modelio.wire import AUDIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from aimodels.upload.lookups import Lookups
 from aimodels.upload.refusals import ended, unauthorized
-from modelio.registry.wire import TRANSFER_ID
+from modelio.wire import TRANSFER_ID
 from webkit.problems import Problem
 
 if TYPE_CHECKING:

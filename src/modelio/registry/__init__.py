@@ -23,7 +23,7 @@ from modelio.registry.errors import (
 from modelio.registry.grants import GrantSource
 from modelio.registry.persistence import Patience
 from modelio.registry.upload import UploadSession
-from modelio.registry.wire import (
+from modelio.wire import (
     Action,
     Purpose,
     TokenAnswer,

@@ -18,7 +18,7 @@ from modelio.registry.persistence import Patience
 from modelio.registry.reading import BlobReader
 from modelio.registry.transport import Transport, decoded
 from modelio.registry.upload import UploadSession
-from modelio.registry.wire import TransferList, TransferProgress, TransferSpec
+from modelio.wire import TransferList, TransferProgress, TransferSpec
 
 if TYPE_CHECKING:
     import ssl

@@ -24,7 +24,7 @@ import contextlib
 
 import msgspec
 
-from modelio.registry.wire import TRANSFER_ENDED
+from modelio.wire import TRANSFER_ENDED
 
 
 class RegistryError(Exception):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
 
-    from modelio.registry.wire import TokenAnswer, TransferSpec
+    from modelio.wire import TokenAnswer, TransferSpec
 
     Exchange = Callable[[str, str | None], Awaitable[TokenAnswer]]
 

@@ -25,7 +25,7 @@ from modelio.registry.errors import (
     TransferStalled,
     from_answer,
 )
-from modelio.registry.wire import TokenAnswer, TokenRequest
+from modelio.wire import TokenAnswer, TokenRequest
 from opskit.retry import retrying
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from modelio.registry.body import StreamedBody
     from modelio.registry.grants import GrantSource
     from modelio.registry.persistence import Patience
-    from modelio.registry.wire import TransferSpec
+    from modelio.wire import TransferSpec
 
     T = TypeVar("T")
 

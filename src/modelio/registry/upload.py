@@ -17,7 +17,7 @@ from modelio.registry.errors import (
     TransferStalled,
 )
 from modelio.registry.persistence import Persistence
-from modelio.registry.wire import (
+from modelio.wire import (
     ATTEMPT_HEADER,
     DIGEST_HEADER,
     LENGTH_HEADER,

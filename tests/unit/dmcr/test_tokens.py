@@ -19,7 +19,7 @@ from aimodels.dmcr.tokens import Reviews, TokenDesk
 from aimodels.dmcr.transfers import Transfers
 from kubekit.errors import Unreachable
 from kubekit.reviews import Identity
-from modelio.registry.wire import TransferSpec
+from modelio.wire import TransferSpec
 from objectstore.memory import MemoryStore
 from opskit.clock import ManualClock
 

@@ -23,7 +23,7 @@ from aimodels.dmcr.transfers import (
     Transfers,
     transfer_key,
 )
-from modelio.registry.wire import TransferSpec
+from modelio.wire import TransferSpec
 from objectstore.memory import MemoryStore
 from opskit.clock import ManualClock
 
