@@ -20,6 +20,7 @@ from aiinference.api.reasons import OrderCondition, OrderReason
 from aiinference.orders import words
 from aiinference.orders.certificates import Certificates
 from aiinference.orders.decide import must_stop_first, upkeep
+from aiinference.orders.monitors import Monitors
 from aiinference.orders.state import Halt
 from aiinference.workload import auth, build, frozen, names, network
 from aiinference.workload.intent import Intent, Upkeep
@@ -74,6 +75,7 @@ class Actor:
         self._clock = clock
         self._applier = Applier(client, FIELD_MANAGER)
         self._certificates = Certificates(client, self._applier, clock, settings.namespace)
+        self._monitors = Monitors(client, clock)
         self._applied: dict[tuple[str, str], _Applied] = {}
 
     def record(self, order: ObjectMeta) -> str | None:
@@ -92,12 +94,10 @@ class Actor:
         except (Conflict, AlreadyExists):
             raise  # what was read is old: looked at anew
         except ApiError as error:
-            text = _told(error, intent.order)
-            halt = _halt(OrderReason.OBJECT_REFUSED, text)
-            return replace(halt, soon=error.transient and not isinstance(error, Forbidden))
+            return _refused(error, intent.order, "The API server refuses an object of the order")
 
     async def _made(self, intent: Intent | Upkeep, o: Observation) -> Halt | float | None:
-        again = await self._key(intent, o.secret)
+        again = await self._key(intent, o)
         stop = again if isinstance(again, Halt) else await self._certificates.see_to(intent)
         if stop is None:
             return await self._apply(intent, o) or again
@@ -106,11 +106,15 @@ class Actor:
             await self._apply(kept, o)
         return stop
 
-    async def _key(self, intent: Served, secret: Secret | None) -> Halt | float | None:
+    async def _key(self, intent: Served, o: Observation) -> Halt | float | None:
         """See to the order's key; return when to look again, or what is in the way."""
         if not intent.keys:
             return None
-        wanted = auth.plan(intent.order, secret, self._clock.now(), lambda: secrets.token_urlsafe(_KEY_BYTES))
+        if o.unread is not None:
+            what = f"The Secret {names.auth_secret(intent.name)} with the order's key cannot be read"
+            return _refused(o.unread, intent.order, what)
+        now = self._clock.now()
+        wanted = auth.plan(intent.order, o.secret, now, lambda: secrets.token_urlsafe(_KEY_BYTES))
         if wanted.step is auth.Step.CONFLICT:
             return _halt(OrderReason.OBJECT_CONFLICT, wanted.message)
         if wanted.step is auth.Step.WAIT:
@@ -135,6 +139,8 @@ class Actor:
             return await self._stop(intent)
         current = frozen.trusted(o.workload.metadata.annotations, o.records) if o.workload else None
         manifests = build.objects(intent, self._settings, current)
+        if not await self._monitors.known():
+            manifests = [manifest for manifest in manifests if manifest["kind"] != _MONITOR.name]
         # A template that was kept has its fields in another order than one that is made.
         digest = sha256(msgspec.json.encode(manifests, order="sorted")).hexdigest()
         head = intent.order.metadata
@@ -218,13 +224,13 @@ class Actor:
         return msgspec.json.decode(body, type=Resource).metadata
 
 
-def _told(error: ApiError, order: InferenceService) -> str:
+def _refused(error: ApiError, order: InferenceService, what: str) -> Halt:
     """Return what is said of an error; of a quota and of a rule with the numbers of now."""
-    text = f"The API server refuses an object of the order: {error}"
-    if isinstance(error, Forbidden | Invalid):
-        return text
+    text = f"{what}: {error}"
     said = find(order.status.conditions if order.status else (), OrderCondition.RUNTIME_CURRENT)
-    return words.unless_new(text, said)
+    exact = isinstance(error, Forbidden | Invalid)
+    halt = _halt(OrderReason.OBJECT_REFUSED, text if exact else words.unless_new(text, said))
+    return replace(halt, soon=error.transient and not isinstance(error, Forbidden))
 
 
 def _retired(intent: Intent | Upkeep) -> Iterator[tuple[Kind, str]]:

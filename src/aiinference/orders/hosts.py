@@ -40,6 +40,8 @@ class Hosts:
         self._template = template
         #: host -> uid of the order that it was given to
         self._given: dict[str, str] = {}
+        #: uid of an order -> the host that an older one has taken from it
+        self._lost: dict[str, str] = {}
 
     def host(
         self, order: InferenceService, policy: EffectivePolicy, orders: Iterable[InferenceService]
@@ -48,6 +50,7 @@ class Hosts:
         mine = order.metadata.uid
         others = {one.metadata.uid: one for one in orders if one.metadata.uid != mine}
         self._given = {host: uid for host, uid in self._given.items() if uid in others or uid == mine}
+        self._lost = {uid: host for uid, host in self._lost.items() if uid in others or uid == mine}
         if policy.exposure.type != ExposureType.EXTERNAL or not self._template:
             self._release(mine)
             return None
@@ -57,6 +60,16 @@ class Hosts:
         self._release(mine)
         self._given[found] = mine
         return found
+
+    def instead(
+        self, order: InferenceService, host: str | None, orders: Iterable[InferenceService]
+    ) -> str | None:
+        """Return the host that an order would have if no other order had it; None when it has that."""
+        mine = order.metadata.uid
+        wanted = self._lost.get(mine) or (_plain(order, self._template) if host else None)
+        if wanted is None or wanted == host:
+            return None
+        return wanted if any(self._has(one, wanted) for one in orders if one.metadata.uid != mine) else None
 
     def _release(self, uid: str) -> None:
         self._given = {host: holder for host, holder in self._given.items() if holder != uid}
@@ -72,6 +85,7 @@ class Hosts:
         )
         if older is None:
             return given
+        self._lost[order.metadata.uid] = given
         _log.warning(
             "host is taken from an order, as an older one has it too",
             host=given,

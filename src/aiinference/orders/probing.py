@@ -43,6 +43,8 @@ class Target:
     key: str | None
     #: whether the cluster says that replicas of an earlier launch are being replaced
     rolling: bool = False
+    #: whether people replace them by hand and have not done so with all
+    by_hand: bool = False
 
 
 @dataclass
@@ -84,6 +86,11 @@ class Probing:
         followed = self._followed.get(key)
         return followed.health if followed and followed.target.order == order else None
 
+    def key(self, key: Key, order: str) -> str | None:
+        """Return what an order is asked with, None when it is not followed in this life."""
+        followed = self._followed.get(key)
+        return followed.target.key if followed and followed.target.order == order else None
+
     def follow(self, key: Key, target: Target, known: Health) -> None:
         """Ask an order from now on; ``known`` is what an earlier process knew of it."""
         followed = self._followed.get(key)
@@ -92,7 +99,7 @@ class Probing:
             followed = None
         if followed is None:
             # Begun by an earlier process, whose memory is gone; later ones are seen by the launch.
-            self._followed[key] = _Followed(target, known, starts=target.rolling)
+            self._followed[key] = _Followed(target, known, starts=target.rolling or target.by_hand)
             self._begin(key)
             return
         before, followed.target = followed.target, target
@@ -130,7 +137,8 @@ class Probing:
         if followed.starts and not outcome.ok:
             followed.starts = False
             return health.Health()
-        if followed.target.launched and not followed.target.rolling:
+        target = followed.target
+        if target.launched and not (target.rolling or target.by_hand):
             followed.starts = False
         return health.step(followed.health, outcome, self._clock.now())
 

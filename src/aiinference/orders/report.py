@@ -14,7 +14,14 @@ from aiinference.api.orders import (
     ModelStatus,
     ResolvedStatus,
 )
-from aiinference.api.reasons import Authentication, ExposureType, OrderCondition, OrderPhase, OrderReason
+from aiinference.api.reasons import (
+    Authentication,
+    ExposureType,
+    OrderCondition,
+    OrderPhase,
+    OrderReason,
+    UpdateStrategy,
+)
 from aiinference.orders import decide, words
 from aiinference.orders.decide import startup_seconds
 from aiinference.probes import failures, health, startup
@@ -29,6 +36,7 @@ if TYPE_CHECKING:
     from kubekit.conditions import Condition, Status
     from kubekit.resources import StatefulSet
 
+_BY_HAND = " Delete the Pods of the others when it suits: the class leaves that to you (OnDelete)."
 _ORDER = [str(one) for one in OrderCondition]
 
 
@@ -142,10 +150,19 @@ def _current(o: Observation, said: _Sayings) -> None:
     elif o.workload is not None:
         wanted, now = _replicas(o.workload), o.workload.status
         if now.observed_generation >= o.workload.metadata.generation and now.updated_replicas >= wanted:
-            said.say(condition, "True", OrderReason.RUNTIME_CURRENT, "All replicas run as planned.")
+            text = f"All replicas run as planned.{_taken(o)}"
+            said.say(condition, "True", OrderReason.RUNTIME_CURRENT, text)
         else:
             text = f"{now.updated_replicas} of {wanted} replicas run as planned."
-            said.say(condition, "False", OrderReason.UPDATING, text)
+            by_hand = o.workload.spec.update_strategy.type == UpdateStrategy.ON_DELETE
+            said.say(condition, "False", OrderReason.UPDATING, text + (_BY_HAND if by_hand else ""))
+
+
+def _taken(o: Observation) -> str:
+    """Say which host is another order's; whose it is, is for the administrator's log."""
+    if o.instead is None:
+        return ""
+    return f" Host {o.instead} is that of another, older order, so this one has {o.host}."
 
 
 def _working(o: Observation, said: _Sayings) -> None:

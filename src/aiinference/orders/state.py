@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from aiinference.models.resolving import ResolvedModel
     from aiinference.planner.contract import LaunchPlan
     from aiinference.probes.health import Health
+    from kubekit.errors import ApiError
     from kubekit.resources import Pod, Secret, StatefulSet
 
 
@@ -59,6 +60,10 @@ class Observation:
     pods: tuple[Pod, ...]
     secret: Secret | None
     health: Health
+    #: why the order's Secret could not be read
+    unread: ApiError | None = None
+    #: the host that another order has instead of this one
+    instead: str | None = None
     #: digests of the records that this controller has put on StatefulSets of the order
     records: frozenset[str] = frozenset()
     #: that of the newest one

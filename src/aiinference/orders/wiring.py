@@ -12,20 +12,17 @@ import msgspec
 
 from aiinference.api.classes import InferenceServiceClass
 from aiinference.api.fields import API_VERSION
-from aiinference.api.orders import InferenceService, InferenceServiceStatus
-from aiinference.api.reasons import OrderCondition
-from aiinference.orders import decide, missing, observe, report
+from aiinference.api.orders import InferenceService
+from aiinference.orders import decide, missing, observe, report, targets
 from aiinference.orders.act import Actor
 from aiinference.orders.asking import Desk
 from aiinference.orders.hosts import Hosts
-from aiinference.orders.probing import Probing, Target
+from aiinference.orders.probing import Probing
 from aiinference.orders.state import Halt, Observation
-from aiinference.probes import health, questions
-from aiinference.workload import auth, names
+from aiinference.workload import names
 from kubekit.apply import Applier
-from kubekit.conditions import find
 from kubekit.controller import Again, Controller, Done
-from kubekit.errors import NotFound, Transient
+from kubekit.errors import ApiError, Transient
 from kubekit.manager import Stage
 from kubekit.queue import KeyedQueue
 from kubekit.resources import Pod, Secret, StatefulSet
@@ -38,7 +35,6 @@ if TYPE_CHECKING:
     from aiinference.planner.client import PlannerClient
     from aiinference.planner.plan import Recipes
     from aiinference.workload.intent import Settings
-    from kubekit.client import Client
     from kubekit.manager import Manager
     from kubekit.store import Change
     from opskit.clock import Clock
@@ -145,18 +141,24 @@ class Orders:
     async def _observe(self, order: InferenceService) -> Observation:
         resolved = await observe.resolve(order, self._sources)
         key = order.metadata.key
-        host = None
+        host = instead = None
         if resolved.policy is not None:
-            host = self._hosts.host(order, resolved.policy, self._orders.list())
-        workload = self._own_workload(order)
+            others = self._orders.list()
+            host = self._hosts.host(order, resolved.policy, others)
+            instead = self._hosts.instead(order, host, others)
+        workload, secret = self._own_workload(order), await self._secret(order)
         return Observation(
             order=order,
             resolved=resolved,
             host=host,
+            instead=instead,
             workload=workload,
-            pods=tuple(pod for pod in self._pods.by("order", "/".join(key)) if _made_by(workload, pod)),
-            secret=await self._secret(order),
-            health=self._probing.health(key, order.metadata.uid) or _earlier(order, workload),
+            pods=tuple(
+                pod for pod in self._pods.by("order", "/".join(key)) if targets.is_made_by(workload, pod)
+            ),
+            secret=secret if isinstance(secret, Secret) else None,
+            unread=secret if isinstance(secret, ApiError) else None,
+            health=self._probing.health(key, order.metadata.uid) or targets.earlier(order, workload),
             refused=await missing.why(self._client, workload),
             records=self._records(order),
         )
@@ -171,9 +173,12 @@ class Orders:
         owners = found.metadata.owner_references if found else ()
         return found if any(owner.uid == order.metadata.uid for owner in owners) else None
 
-    async def _secret(self, order: InferenceService) -> Secret | None:
+    async def _secret(self, order: InferenceService) -> Secret | ApiError | None:
         name = names.auth_secret(order.metadata.name)
-        return await self._client.find(Secret, name, order.metadata.namespace)
+        try:
+            return await self._client.find(Secret, name, order.metadata.namespace)
+        except ApiError as error:
+            return error
 
     def _probe(self, o: Observation) -> None:
         """Have what runs asked, by what it was made from and not by what is wanted now."""
@@ -181,22 +186,12 @@ class Orders:
         if o.workload is None:
             self._probing.forget(key)
             return
-        noted = o.workload.metadata.annotations
-        model = noted.get(names.MODEL_ANNOTATION) or noted.get(names.CLUSTER_MODEL_ANNOTATION) or ""
-        resolved, known = o.resolved.model, o.order.status
-        served = known.model.endpoint_type if known and known.model else None
-        endpoint = resolved.resolution.endpoint_type if resolved else served
-        asked = [pod for pod in o.pods if _takes_requests(pod)]
-        target = Target(
-            order=o.order.metadata.uid,
-            launch=noted.get(names.LAUNCH_ANNOTATION, ""),
-            question=questions.question(endpoint, model),
-            addresses=tuple(sorted(pod.status.pod_ip for pod in asked)),
-            launched=all(_runs(pod, noted.get(names.PLAN_ANNOTATION, "")) for pod in asked),
-            key=auth.probe_key(o.secret) if o.secret else None,
-            rolling=o.workload.rolling,
-        )
-        self._probing.follow(key, target, o.health)
+        uid = o.order.metadata.uid
+        known = self._probing.key(key, uid)
+        keys = o.order.status is not None and o.order.status.auth_secret_name is not None
+        if o.unread and keys and known is None:
+            return  # without its key, an order that is well would look ill
+        self._probing.follow(key, targets.target(o, o.workload, known), o.health)
 
     async def _report(self, o: Observation) -> None:
         status = report.status(o, self._clock.now())
@@ -230,32 +225,6 @@ def _refused(o: Observation, halt: Halt) -> Observation:
     return replace(o, resolved=replace(o.resolved, halt=halt))
 
 
-def _earlier(order: InferenceService, workload: StatefulSet | None) -> health.Health:
-    """Return what an earlier process has said of the answers of this workload, not of one before it."""
-    known = order.status or InferenceServiceStatus()
-    ready = find(known.conditions, OrderCondition.READY)
-    since = known.startup.ready_time if known.startup else None
-    made = workload.metadata.creation_timestamp if workload else None
-    if since and made and since < made:
-        return health.Health()
-    return health.resumed(ready.reason if ready else None, since)
-
-
-def _takes_requests(pod: Pod) -> bool:
-    ready = any(one.type == "Ready" and one.status == "True" for one in pod.status.conditions)
-    return ready and bool(pod.status.pod_ip) and not pod.metadata.deleting
-
-
-def _made_by(workload: StatefulSet | None, pod: Pod) -> bool:
-    """Tell whether a Pod is a replica of the workload: anybody may give a Pod the labels of one."""
-    owners = pod.metadata.owner_references if workload else ()
-    return any(one.controller and workload and one.uid == workload.metadata.uid for one in owners)
-
-
-def _runs(pod: Pod, plan: str) -> bool:
-    return pod.metadata.annotations.get(names.PLAN_ANNOTATION) == plan
-
-
 def _order_of(pod: Pod) -> Iterable[str]:
     name = pod.metadata.labels.get(names.ORDER_LABEL)
     return [f"{pod.metadata.namespace}/{name}"] if name else []
@@ -264,15 +233,6 @@ def _order_of(pod: Pod) -> Iterable[str]:
 def _orders_of(change: Change[Pod]) -> Iterable[Key]:
     name = change.metadata.labels.get(names.ORDER_LABEL)
     return [(change.metadata.namespace, name)] if name else []
-
-
-async def has_pod_monitors(client: Client) -> bool:
-    """Tell whether the cluster knows PodMonitors."""
-    try:
-        await client.request("GET", "/apis/monitoring.coreos.com/v1")
-    except NotFound:
-        return False
-    return True
 
 
 def setup(

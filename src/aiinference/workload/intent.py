@@ -28,8 +28,6 @@ class Settings:
     ingress_class: str | None = None
     #: namespaces from which metrics are read; () = no PodMonitor, and nobody may
     monitoring_namespaces: tuple[str, ...] = ()
-    #: whether the cluster knows PodMonitors
-    pod_monitors: bool = False
     body_limit_bytes: int = 256 << 20
     #: how long an answer may take to begin, and one piece of it to follow another
     answer_seconds: int = 3600

@@ -28,8 +28,8 @@ def disruption_budget(intent: Served) -> dict[str, Any]:
 
 
 def pod_monitor(intent: Served, settings: Settings) -> dict[str, Any] | None:
-    """Return what tells Prometheus where the runtime's metrics are, where Prometheus's operator is there."""
-    if not settings.pod_monitors:
+    """Return what tells Prometheus where the runtime's metrics are, if somebody may read them."""
+    if not settings.monitoring_namespaces:
         return None
     endpoint = {"port": "metrics", "path": gate.METRICS_PATH, "scheme": "http"}
     return {

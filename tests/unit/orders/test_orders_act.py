@@ -12,6 +12,7 @@ import pytest
 from aiinference.api.reasons import OrderCondition, OrderReason
 from aiinference.orders.act import REPAIR_SECONDS, Actor
 from aiinference.orders.decide import intent, upkeep
+from aiinference.orders.monitors import FRESH_SECONDS
 from aiinference.orders.report import status
 from aiinference.orders.state import Halt, Resolved
 from aiinference.workload import frozen, names, statefulset
@@ -50,11 +51,15 @@ class Server:
         self.error: Exception | None = None
         #: what an optional kind meets
         self.errors: dict[str, Exception] = {}
+        #: kinds of Prometheus's operator
+        self.monitors: list[str] = []
         #: annotations and template of the StatefulSet
         self.noted: dict[str, str] = {}
         self.template: dict[str, Any] = {}
 
     async def request(self, _method: str, path: str) -> bytes:
+        if path == "/apis/monitoring.coreos.com/v1" and self.monitors:
+            return msgspec.json.encode({"resources": [{"name": one} for one in self.monitors]})
         if "podmonitors" in path and "GET" in self.errors:
             raise self.errors["GET"]
         if path not in self.owners:
@@ -306,13 +311,48 @@ async def test_what_was_read_too_early_is_read_again_and_no_refusal(
     ],
 )
 async def test_metrics_that_cannot_be_read_are_in_no_orders_way(where: str, error: Exception) -> None:
-    world = World(pod_monitors=True)
+    world = World(monitoring_namespaces=("d8-monitoring",))
+    world.server.monitors = ["podmonitors"]
     world.server.errors[where] = error
     assert await world.act(observed(planned())) is None
     assert ("StatefulSet", "support-llm") in world.server.written
     world.server.written.clear()
     assert await world.act(observed(planned(), running=workload(noted=world.server.noted))) is None
     assert world.server.written == [], "it is not tried again all the time"
+
+
+async def test_a_monitor_is_made_when_its_kind_comes_and_not_before() -> None:
+    world = World(monitoring_namespaces=("d8-monitoring",))
+    made = observed(planned())
+    for kinds, expected in ([], False), (["servicemonitors"], False), (["podmonitors"], True):
+        world.server.monitors = kinds
+        await world.act(made)
+        assert (("PodMonitor", "support-llm") in world.server.written) is expected
+        made = observed(planned(), running=workload(noted=world.server.noted))
+        await world.clock.advance(FRESH_SECONDS)
+    world.server.written.clear()
+    await world.act(made)
+    assert world.server.written == []
+    world.server.monitors = []
+    await world.clock.advance(FRESH_SECONDS)
+    assert await world.act(made) is None, "its kind is gone again"
+
+
+@pytest.mark.parametrize(
+    ("error", "soon"),
+    [(Forbidden(403, "Forbidden", "no right"), False), (ServerError(500, "InternalError", "etcd"), True)],
+)
+async def test_a_key_that_cannot_be_read_is_told_and_nothing_is_made_in_its_place(
+    world: World, error: ApiError, *, soon: bool
+) -> None:
+    found = await world.act(replace(observed(OPEN, host="a.example.com"), unread=error))
+    assert isinstance(found, Halt)
+    assert (found.condition, found.reason) == (OrderCondition.RUNTIME_CURRENT, OrderReason.OBJECT_REFUSED)
+    assert found.message.startswith("The Secret support-llm-auth with the order's key cannot be read: ")
+    assert str(error) in found.message
+    assert (found.passing, found.soon) == (True, soon)
+    assert world.server.written == []
+    assert await world.act(replace(observed(planned()), unread=error)) is None, "no key is wanted"
 
 
 async def test_recreate_scales_to_zero_and_writes_nothing_else(world: World) -> None:

@@ -68,6 +68,24 @@ def test_who_is_not_reached_from_outside_keeps_nobody_from_a_host() -> None:
     assert host(named("a", minutes=1), named("b", kind="ClusterLocal")) == "chat.example.com"
 
 
+def test_a_host_that_another_order_has_is_told_for_as_long_as_that_has_it() -> None:
+    hosts, older = Hosts(TEMPLATE), named("a", had="old.example.com")
+    younger = named("b", minutes=1, had="old.example.com", name="search")
+    assert hosts.host(younger, external(), [older, younger]) == "search.example.com"
+    moved = named("b", minutes=1, had="search.example.com", name="search")
+    for _ in range(2):
+        assert hosts.host(moved, external(), [older, moved]) == "search.example.com"
+        assert hosts.instead(moved, "search.example.com", [older, moved]) == "old.example.com"
+    assert hosts.instead(moved, "search.example.com", [moved]) is None
+
+
+def test_an_order_that_never_had_its_own_name_is_told_too_by_any_process() -> None:
+    mine, other = named("b", had="chat--b.example.com"), named("a", had="chat.example.com")
+    assert Hosts(TEMPLATE).instead(mine, "chat--b.example.com", [mine, other]) == "chat.example.com"
+    assert Hosts(TEMPLATE).instead(other, "chat.example.com", [mine, other]) is None
+    assert Hosts(TEMPLATE).instead(mine, None, [mine, other]) is None
+
+
 def test_what_was_given_is_given_before_any_status_says_so() -> None:
     hosts, first, second = Hosts(TEMPLATE), named("a", minutes=1, seen=False), named("b", seen=False)
     # The older one is under a class that nobody reaches from outside, and is opened a moment later.

@@ -155,6 +155,27 @@ async def test_replicas_that_an_earlier_process_has_replaced_begin_without_a_pas
         assert world.health() == Health()
 
 
+@pytest.mark.parametrize("launched", [True, False])
+async def test_replicas_that_people_replace_begin_without_a_past_after_another_process_too(
+    *, launched: bool
+) -> None:
+    async with World().running() as world:
+        half = replace(TARGET, addresses=(), launched=launched, by_hand=True)
+        world.probing.follow(KEY, half, Health(well=True))
+        await world.pass_by(90)
+        assert world.health() == Health()
+        world.probing.follow(KEY, TARGET, Health())
+        await world.pass_by(3)
+        found = world.health()
+        assert found is not None
+        assert found.well
+        world.probing.follow(KEY, replace(TARGET, addresses=()), Health())
+        await world.pass_by(90)
+        found = world.health()
+        assert found is not None
+        assert found.well is False, "it is over once all are up: silence is a failure again"
+
+
 @pytest.mark.parametrize(
     ("strategy", "revisions", "rolling"),
     [

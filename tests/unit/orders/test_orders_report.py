@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -208,6 +209,25 @@ def test_replicas_that_are_being_replaced() -> None:
     found = status(observed(running=workload(ready=1, updated=0), health=WELL), NOW)
     assert said(found)["RuntimeCurrent"] == ("False", "Updating")
     assert found.phase == OrderPhase.READY
+
+
+def test_who_has_to_replace_replicas_by_hand_is_told_so() -> None:
+    running = workload(ready=1, updated=0)
+    strategy = msgspec.structs.replace(running.spec.update_strategy, type="OnDelete")
+    spec = msgspec.structs.replace(running.spec, update_strategy=strategy)
+    by_hand = msgspec.structs.replace(running, spec=spec)
+    told = at(status(observed(running=by_hand, health=WELL), NOW), OrderCondition.RUNTIME_CURRENT)
+    assert "Delete the Pods of the others" in told[1]
+    other = at(status(observed(running=running, health=WELL), NOW), OrderCondition.RUNTIME_CURRENT)
+    assert other == ("Updating", "0 of 1 replicas run as planned.")
+
+
+def test_a_host_that_another_order_has_is_told_for_as_long_as_it_has_it() -> None:
+    o = observed(planned(external()), running=workload(ready=1), health=WELL, host="b.example.com")
+    found = at(status(replace(o, instead="a.example.com"), NOW), OrderCondition.RUNTIME_CURRENT)[1]
+    told = "Host a.example.com is that of another, older order, so this one has b.example.com."
+    assert found == f"All replicas run as planned. {told}"
+    assert at(status(o, NOW), OrderCondition.RUNTIME_CURRENT)[1] == "All replicas run as planned."
 
 
 def test_an_order_without_a_class() -> None:

@@ -14,18 +14,19 @@ from aiinference.planner.plan import Recipes
 from aiinference.recipes.catalogue import shipped
 from aiinference.workload import names
 from aiinference.workload.intent import Settings
-from kubekit.errors import Unreachable
+from kubekit.errors import Forbidden, Unreachable
 from kubekit.resources import Pod, StatefulSet
 from kubekit.resources.meta import OwnerReference
 from kubekit.store import Store
 from opskit.clock import ManualClock
 from tests.kit.ordersmodels import order
-from tests.kit.orderstates import planned, workload
+from tests.kit.orderstates import external, planned, workload
 
 if TYPE_CHECKING:
     import pytest
 
     from aiinference.orders.probing import Target
+    from aiinference.orders.state import Resolved
     from kubekit.controller import Controller
     from kubekit.manager import Manager
 
@@ -43,7 +44,10 @@ class World:
         running: bool,
         pods: tuple[Pod, ...] = (),
         status: InferenceServiceStatus | None = SEEN,
+        resolved: Resolved | None = None,
+        unread: Exception | None = None,
     ) -> None:
+        self.resolved, self.unread = resolved or planned(), unread
         self.addresses: list[tuple[str, ...] | None] = []
         self.said: list[dict[str, Any]] = []
         plain = order("qwen")
@@ -80,10 +84,12 @@ class World:
         self.controller = controller
 
     async def resolve(self, *_: Any) -> Any:
-        return planned()
+        return self.resolved
 
     async def find(self, *_: Any) -> None:
         self.controller.queue.close()  # this reconcile is the last
+        if self.unread is not None:
+            raise self.unread
 
     async def request(self, *_: Any, **__: Any) -> bytes:
         raise Unreachable
@@ -97,6 +103,8 @@ class World:
         await self.controller.run()
 
     def health(self, *_: Any) -> None: ...
+
+    def key(self, *_: Any) -> None: ...
 
     def follow(self, _key: tuple[str, str], target: Target, _known: Any) -> None:
         self.addresses.append(target.addresses)
@@ -143,3 +151,15 @@ async def test_a_new_order_is_told_something_before_anything_is_made(
     known = {one["type"]: one["status"] for one in said["conditions"]}
     assert known == {"ClassResolved": "True", "ModelResolved": "True", "Ready": "False"}
     assert world.addresses == [None], "nobody is asked"
+
+
+async def test_an_order_whose_secret_cannot_be_read_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = Forbidden(403, "Forbidden", "no right to read secrets")
+    resolved = planned(external())
+    world = World(monkeypatch, running=False, resolved=resolved, unread=refused)
+    await world.run()
+    (said,) = world.said
+    told = {one["type"]: (one["reason"], one["message"]) for one in said["conditions"]}
+    assert told["ModelResolved"][0] == "ModelResolved"
+    assert told["Ready"][0] == "ObjectRefused"
+    assert "no right to read secrets" in told["Ready"][1]

@@ -19,7 +19,6 @@ FULL = Settings(
     gate_image="registry.example/gate:1",
     ingress_class="nginx",
     monitoring_namespaces=("d8-monitoring",),
-    pod_monitors=True,
     tolerations=({"key": "dedicated", "operator": "Exists"},),
     node_selector={"pool": "inference"},
     image_pull_secrets=("pull",),
