@@ -19,10 +19,12 @@ from aiinference.orders.asking import Desk
 from aiinference.orders.hosts import Hosts
 from aiinference.orders.probing import Probing
 from aiinference.orders.state import Halt, Observation
+from aiinference.orders.story import Story
 from aiinference.workload import names
 from kubekit.apply import Applier
 from kubekit.controller import Again, Controller, Done
 from kubekit.errors import ApiError, Transient
+from kubekit.events import Recorder
 from kubekit.manager import Stage
 from kubekit.queue import KeyedQueue
 from kubekit.resources import Pod, Secret, StatefulSet
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
     from opskit.clock import Clock
 
 FIELD_MANAGER = "ai-inference-orders-status"
+#: in whose name events are written
+COMPONENT = "ai-inference-controller"
 #: what is asked of others is asked again after so long, though nothing here has changed
 _LOOK_AGAIN = 300.0
 _MANAGED = {"labelSelector": f"{names.MANAGED_LABEL}=true"}
@@ -79,6 +83,7 @@ class Orders:
         self._actor = Actor(manager.client, settings.workload, clock)
         self._hosts = Hosts(settings.domain_template)
         self._probing = Probing(clock, self._queue.add)
+        self._story = Story(Recorder(manager.client, COMPONENT), clock)
         orders = manager.informer(InferenceService)
         workloads = manager.informer(StatefulSet, selectors=_MANAGED)
         pods = manager.informer(Pod, selectors=_MANAGED, indexes={"order": _order_of})
@@ -117,6 +122,7 @@ class Orders:
         if order is None or order.metadata.deleting:
             self._probing.forget(key)
             self._actor.forget(key)
+            self._story.forget(key)
             self._sources.models.forget(key)
             self._sources.plans.forget(key)
             return Done()
@@ -208,6 +214,7 @@ class Orders:
         kind = InferenceService.KIND.name
         manifest = {"apiVersion": API_VERSION, "kind": kind, "metadata": head, "status": said}
         await self._applier.status(manifest)
+        await self._story.tell(o.order, status)
 
     def _pause(self, o: Observation, again: float | None) -> float:
         waits = [_LOOK_AGAIN] if again is None else [_LOOK_AGAIN, again]

@@ -11,7 +11,7 @@ from aiinference.api.orders import InferenceService
 from aimodels.api.model import Model
 from kubekit.conditions import find
 from kubekit.errors import NotFound
-from kubekit.resources import StatefulSet, custom
+from kubekit.resources import Event, StatefulSet, custom
 from tests.kit.eventually import eventually
 
 if TYPE_CHECKING:
@@ -40,6 +40,14 @@ async def test_pods_that_are_never_made_say_why_until_they_are(world: World) -> 
     assert "exceeded quota: none" in told.message
     await world.client.delete(kind, "none", world.namespace)
     await world.says("chat", "WorkloadReady", "Unschedulable")
+
+    async def is_told() -> list[str] | None:
+        selector = f"involvedObject.uid={refused.metadata.uid}"
+        found = await world.client.list(Event, world.namespace, field_selector=selector)
+        reasons = [one.reason for one in found if one.reporting_component == "ai-inference-controller"]
+        return reasons if "Unschedulable" in reasons else None
+
+    assert sorted(await eventually(is_told)) == ["ObjectRefused", "Unschedulable"]
 
 
 async def test_a_template_that_somebody_has_made_up_is_never_run(world: World) -> None:

@@ -91,6 +91,9 @@ class World:
         if self.unread is not None:
             raise self.unread
 
+    async def create(self, *_: Any, **__: Any) -> None:
+        raise Unreachable
+
     async def request(self, *_: Any, **__: Any) -> bytes:
         raise Unreachable
 
