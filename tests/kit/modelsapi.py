@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -27,6 +28,8 @@ MODEL_RIGHTS = {
     "resources": ["models"],
     "verbs": ["get", "list", "create", "patch"],
 }
+#: the annotation that tells which text a CRD has been made of
+CONTENT = "tests.deckhouse.io/content"
 ROLE_BINDING = custom("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings")
 
 
@@ -38,18 +41,34 @@ class _Definition(Resource, frozen=True, kw_only=True):
 
 
 async def install_definitions(client: Client, chart: Path = CHART) -> None:
-    """Apply the chart's CRDs and wait until their objects can be written."""
-    for file in sorted((chart / "templates/crds").glob("*.yaml")):
-        manifest = yaml.safe_load(file.read_text())
+    """Apply the chart's CRDs, unless a test before has, and wait until their objects can be written."""
+    for manifest in _definitions(chart):
         name = manifest["metadata"]["name"]
+        if await _established(client, name, manifest["metadata"]["annotations"][CONTENT]):
+            continue
         await client.patch(
             CUSTOM_RESOURCE_DEFINITION, name, manifest, content="apply", field_manager="tests", force=True
         )
-        await eventually(partial(_established, client, name))
+        await eventually(partial(_established, client, name, manifest["metadata"]["annotations"][CONTENT]))
 
 
-async def _established(client: Client, name: str) -> bool:
-    conditions = (await client.get(_Definition, name)).status.get("conditions") or []
+@cache
+def _definitions(chart: Path) -> tuple[dict[str, Any], ...]:
+    """Return the chart's CRDs; each carries the digest of its text."""
+    return tuple(_definition(file.read_bytes()) for file in sorted((chart / "templates/crds").glob("*.yaml")))
+
+
+def _definition(text: bytes) -> dict[str, Any]:
+    manifest: dict[str, Any] = yaml.load(text, Loader=yaml.CSafeLoader)
+    manifest["metadata"].setdefault("annotations", {})[CONTENT] = hashlib.sha256(text).hexdigest()
+    return manifest
+
+
+async def _established(client: Client, name: str, content: str) -> bool:
+    found = await client.find(_Definition, name)
+    if found is None or found.metadata.annotations.get(CONTENT) != content:
+        return False
+    conditions = found.status.get("conditions") or []
     return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
 
 
