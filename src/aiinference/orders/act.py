@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from aiinference.api.reasons import OrderCondition, OrderReason
-from aiinference.orders import words
+from aiinference.orders import decide, words
 from aiinference.orders.certificates import Certificates
-from aiinference.orders.decide import must_stop_first, upkeep
 from aiinference.orders.monitors import Monitors
 from aiinference.orders.state import Halt
 from aiinference.workload import auth, build, frozen, names, network
@@ -101,7 +100,7 @@ class Actor:
         stop = again if isinstance(again, Halt) else await self._certificates.see_to(intent)
         if stop is None:
             return await self._apply(intent, o) or again
-        kept = upkeep(o)
+        kept = decide.upkeep(o)
         if kept is not None:
             await self._apply(kept, o)
         return stop
@@ -134,16 +133,18 @@ class Actor:
 
     async def _apply(self, intent: Intent | Upkeep, o: Observation) -> Halt | None:
         """Apply the order's objects; return what an object of somebody else is in the way of."""
-        if isinstance(intent, Intent) and must_stop_first(intent, o):
+        if isinstance(intent, Intent) and decide.must_stop_first(intent, o):
             await self._retire(intent)
             return await self._stop(intent)
+        head = intent.order.metadata
         current = frozen.trusted(o.workload.metadata.annotations, o.records) if o.workload else None
         manifests = build.objects(intent, self._settings, current)
-        if not await self._monitors.known():
-            manifests = [manifest for manifest in manifests if manifest["kind"] != _MONITOR.name]
+        without = set() if await self._monitors.known() else {_MONITOR.name}
+        if decide.would_open(intent, o) and await self._head(_INGRESS, head.namespace, intent.name) is None:
+            without.add(_INGRESS.name)
+        manifests = [manifest for manifest in manifests if manifest["kind"] not in without]
         # A template that was kept has its fields in another order than one that is made.
         digest = sha256(msgspec.json.encode(manifests, order="sorted")).hexdigest()
-        head = intent.order.metadata
         if self._stands(head, digest, o.workload):
             return None
         await self._retire(intent)

@@ -17,12 +17,14 @@ from aiinference.api.reasons import Authentication, ExposureType, HttpsMode, Upd
 from aiinference.classes.policy import EffectivePolicy, Exposure, Https, effective
 from aiinference.probes import deadline
 from aiinference.workload import frozen, names
+from aiinference.workload.gate import KEYS_VOLUME
 from aiinference.workload.intent import Intent, Upkeep
 
 if TYPE_CHECKING:
     from aiinference.api.orders import InferenceService
     from aiinference.models.resolving import ResolvedModel
     from aiinference.orders.state import Observation
+    from aiinference.workload.intent import Served
     from kubekit.resources import StatefulSet
 
 
@@ -114,6 +116,11 @@ def _asked(order: InferenceService, model: ResolvedModel) -> str:
 def startup_seconds(o: Observation) -> int:
     """Return how long a replica may take until it answers."""
     return deadline.seconds(o.resolved.model.facts.size_bytes if o.resolved.model else None)
+
+
+def would_open(wanted: Served, o: Observation) -> bool:
+    """Tell whether an Ingress would lead to replicas that ask for no key although the order wants one."""
+    return wanted.keys and any(all(one.name != KEYS_VOLUME for one in pod.spec.volumes) for pod in o.pods)
 
 
 def must_stop_first(wanted: Intent, o: Observation) -> bool:

@@ -27,6 +27,7 @@ from kubekit.errors import (
     ServerError,
     TooManyRequests,
 )
+from kubekit.resources import Pod
 from kubekit.resources.meta import ObjectMeta
 from opskit.clock import ManualClock
 from tests.kit.ordersmodels import policy
@@ -319,6 +320,24 @@ async def test_metrics_that_cannot_be_read_are_in_no_orders_way(where: str, erro
     world.server.written.clear()
     assert await world.act(observed(planned(), running=workload(noted=world.server.noted))) is None
     assert world.server.written == [], "it is not tried again all the time"
+
+
+async def test_nobody_is_let_in_from_outside_before_the_replicas_ask_for_the_key(world: World) -> None:
+    def replica(*volumes: str) -> Pod:
+        spec = {"volumes": [{"name": name} for name in volumes]}
+        return msgspec.convert({"metadata": {"name": "support-llm-0"}, "spec": spec}, Pod)
+
+    o = observed(OPEN, host="a.example.com", pods=(replica("tmp"), replica("tmp", "keys")))
+    await world.act(o)
+    assert ("StatefulSet", "support-llm") in world.server.written
+    assert ("Ingress", "support-llm") not in world.server.written
+    replaced = replace(o, pods=(replica("tmp", "keys"),), workload=workload(noted=world.server.noted))
+    await world.act(replaced)
+    assert ("Ingress", "support-llm") in world.server.written
+    world.server.owners[INGRESS] = UID
+    world.server.written.clear()
+    await world.act(replace(o, workload=replaced.workload))
+    assert not [one for one in world.server.written if "delete" in one[0]], "what is open stays so"
 
 
 async def test_a_monitor_is_made_when_its_kind_comes_and_not_before() -> None:
