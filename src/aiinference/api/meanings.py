@@ -66,7 +66,9 @@ _HOLDS: dict[Reason, Meaning] = {
     Reason.WORKLOAD_READY: Meaning("The replicas run and are ready."),
     Reason.SCALING_HEALTHY: Meaning("The autoscaler can do its work."),
     Reason.READY: Meaning("The inference API answers."),
-    Reason.PENDING: Meaning("The step has not begun: one before it is not done."),
+    Reason.PENDING: Meaning(
+        "The step is not done yet: one before it is not, or whoever was asked for it has not answered."
+    ),
     Reason.UPDATING: Meaning("Running replicas are being replaced by new ones."),
     Reason.STARTING: Meaning("Replicas are starting; `status.startup` says how far."),
     Reason.MODEL_DELIVERY_PENDING: Meaning(

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from kubekit.client import Client
     from kubekit.resources import StatefulSet
 
-#: nothing wakes an order whose Pods are refused; each look costs a question for events
-LOOK_AGAIN = 5.0
+#: nothing wakes an order whose Pods are refused, and each look costs questions; that they are made wakes it
+_LOOK_AGAIN, _TOLD_ALREADY = 5.0, 60.0
 _REFUSED, _MADE = "FailedCreate", "SuccessfulCreate"
 _SHOWN = 512
 
@@ -32,6 +32,13 @@ def lacks_pods(workload: StatefulSet) -> bool:
     """Tell whether fewer Pods were made than are wanted."""
     wanted = 1 if workload.spec.replicas is None else workload.spec.replicas
     return workload.status.replicas < wanted
+
+
+def pause(workload: StatefulSet, told: str) -> float | None:
+    """Return after how many seconds to look again; None when no Pod is lacking."""
+    if not lacks_pods(workload):
+        return None
+    return _TOLD_ALREADY if told else _LOOK_AGAIN
 
 
 async def why(client: Client, workload: StatefulSet | None) -> str:

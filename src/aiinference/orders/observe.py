@@ -142,7 +142,7 @@ async def _model(order: InferenceService, policy: EffectivePolicy, sources: Sour
         )
     except Unanswered:
         text = f"{away} has not answered yet; the order goes on when it does."
-        return Halt(condition, OrderReason.CATALOG_UNAVAILABLE, text, outage=True, waits=True)
+        return Halt(condition, OrderReason.PENDING, text, outage=True, waits=True)
     except TimeoutError:
         text = f"{away} did not answer within {DEADLINE:g} s. It is asked again."
         return Halt(condition, OrderReason.CATALOG_UNAVAILABLE, text, outage=True, passing=True)
@@ -168,8 +168,7 @@ async def _plan(
         return Halt(OrderCondition.PLANNED, OrderReason.CLAIM_DEVICE_MISSING, str(error))
     except Unanswered:
         text = "The planner has been asked and has not answered yet; the order goes on when it does."
-        reason = OrderReason.PLANNER_UNAVAILABLE
-        return Halt(OrderCondition.PLANNED, reason, text, outage=True, waits=True)
+        return Halt(OrderCondition.PLANNED, OrderReason.PENDING, text, outage=True, waits=True)
     except (PlannerUnavailable, TimeoutError) as error:
         why = error if isinstance(error, PlannerUnavailable) else PlannerUnavailable("the planner hangs")
         text = f"There is no plan, as {why}. It is asked for again."

@@ -220,9 +220,8 @@ class Orders:
         waits = [_LOOK_AGAIN] if again is None else [_LOOK_AGAIN, again]
         if any(halt and halt.passing for halt in (o.resolved.halt, o.acted)):
             waits.append(self._settings.not_ready_requeue_seconds)
-        if o.workload is not None and missing.lacks_pods(o.workload):
-            waits.append(missing.LOOK_AGAIN)
-        return min(waits)
+        lacking = missing.pause(o.workload, o.refused) if o.workload else None
+        return min(waits if lacking is None else [*waits, lacking])
 
 
 def _refused(o: Observation, halt: Halt) -> Observation:

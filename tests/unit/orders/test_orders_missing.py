@@ -64,6 +64,14 @@ async def test_whose_pods_are_all_made_is_not_asked_about() -> None:
     assert server.selectors == []
 
 
+def test_what_is_told_already_is_looked_at_less_often_and_what_is_whole_never() -> None:
+    first, then = missing.pause(LACKING, ""), missing.pause(LACKING, "quota")
+    assert first is not None
+    assert then is not None
+    assert first < then
+    assert missing.pause(WHOLE, "") is None
+
+
 async def test_events_that_cannot_be_read_are_in_no_orders_way() -> None:
     server = Server(error=Forbidden(403, "Forbidden", "no right"))
     assert await missing.why(cast("Client", server), LACKING) == ""
