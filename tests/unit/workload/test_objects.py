@@ -143,7 +143,7 @@ def test_connections_with_all_their_headers_fit_into_the_gates_memory() -> None:
     (sidecar,) = _pod(orders.intent())["initContainers"]
     limit = int(sidecar["resources"]["limits"]["memory"].removesuffix("Mi")) << 20
     # Of a connection: its first buffer, pools, and what nginx keeps of it; and the programs themselves.
-    each = (gate_config.HEADER_BUFFERS * gate_config.HEADER_BUFFER_KIB + 8) << 10
+    each = (gate_config.HEADER_BUFFERS * gate_config.HEADER_BUFFER_KIB + 16) << 10
     assert gate_config.CONNECTIONS * each + (64 << 20) <= limit
 
 
