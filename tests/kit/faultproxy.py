@@ -24,7 +24,7 @@ from lightkube.config.models import Cluster, User
 from kubekit.client import Client
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
     from pathlib import Path
 
 
@@ -58,7 +58,10 @@ class Rule:
     rewrite: dict[str, str] = field(default_factory=dict)
     gate: asyncio.Event | None = None
     is_lost: bool = False
+    then: Callable[[], Awaitable[None]] | None = None
     met: asyncio.Event = field(default_factory=asyncio.Event)
+    #: the server has executed a request that met the rule
+    done: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 @dataclass(eq=False)
@@ -113,6 +116,20 @@ class FaultProxy:
         """Return how many watches are answered and have not ended."""
         return len(self._watches)
 
+    def kubeconfig(self, file: Path) -> Path:
+        """Write a kubeconfig for a process that is to see the cluster through this proxy."""
+        named = {"name": "proxy"}
+        content = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [named | {"cluster": {"server": self.url}}],
+            "users": [named | {"user": {}}],
+            "contexts": [named | {"context": {"cluster": "proxy", "user": "proxy"}}],
+            "current-context": "proxy",
+        }
+        file.write_text(json.dumps(content))
+        return file
+
     def client(self, *, token_file: Path | None = None) -> Client:
         """Return a client that sees the cluster through this proxy."""
         user = User(token_file=str(token_file)) if token_file else User()
@@ -135,9 +152,18 @@ class FaultProxy:
         """Change the query of the next matching requests before the server sees it."""
         return self._rule(Rule(when, times, rewrite=query))
 
-    def lose(self, when: Callable[[Request], bool], *, times: int = 1) -> Rule:
-        """Let the server execute the next matching requests, and break the connection without an answer."""
-        return self._rule(Rule(when, times, is_lost=True))
+    def lose(
+        self,
+        when: Callable[[Request], bool],
+        *,
+        times: int = 1,
+        then: Callable[[], Awaitable[None]] | None = None,
+    ) -> Rule:
+        """Let the server execute the next matching requests, and break the connection without an answer.
+
+        ``then`` is run in between: the server has executed the request, whoever sent it does not know yet.
+        """
+        return self._rule(Rule(when, times, is_lost=True, then=then))
 
     def hold(self, when: Callable[[Request], bool], *, times: int = 1) -> Rule:
         """Keep the next matching requests back until `release`; `rule.met` tells that one has come."""
@@ -182,7 +208,9 @@ class FaultProxy:
             time.monotonic(),
         )
         self.requests.append(seen)
+        await request.read()  # whoever sends it may be gone when it is passed on
         query = dict(request.query)
+        passed: list[Rule] = []
         for rule in self._rules:
             if rule.times and rule.when(seen):
                 rule.times -= 1
@@ -194,12 +222,16 @@ class FaultProxy:
                     body = {"kind": "Status", "code": rule.status, "reason": "", "message": "by the proxy"}
                     return web.json_response(body, status=rule.status, headers=rule.headers)
                 if rule.is_lost:
-                    return await self._lose(request, query)
-        return await self._forward(request, query, watch=seen.is_watch)
+                    return await self._lose(request, query, rule)
+                passed.append(rule)
+        return await self._forward(request, query, passed, watch=seen.is_watch)
 
-    async def _lose(self, request: web.Request, query: dict[str, str]) -> web.StreamResponse:
+    async def _lose(self, request: web.Request, query: dict[str, str], rule: Rule) -> web.StreamResponse:
         answer = await self._send(request, query)
         await answer.aclose()
+        if rule.then is not None:
+            await rule.then()
+        rule.done.set()
         if request.transport is not None:
             request.transport.abort()
         return web.Response()
@@ -216,9 +248,11 @@ class FaultProxy:
         return await self._upstream.send(upstream, stream=True)
 
     async def _forward(
-        self, request: web.Request, query: dict[str, str], *, watch: bool
+        self, request: web.Request, query: dict[str, str], passed: list[Rule], *, watch: bool
     ) -> web.StreamResponse:
         answer = await self._send(request, query)
+        for rule in passed:
+            rule.done.set()
         try:
             response = web.StreamResponse(
                 status=answer.status_code,

@@ -59,6 +59,8 @@ class World:
     controller: Controller
     namespace: str
     klass: str
+    #: how long anything may take; more where many orders begin at once
+    within: float = WAIT
 
     async def model(self, name: str, *, ready: bool = True) -> None:
         """Make a Model, ready unless told otherwise."""
@@ -111,7 +113,7 @@ class World:
             return found if seen is not None and seen.reason == reason else None
 
         try:
-            found: InferenceService = await eventually(look, within=WAIT)
+            found: InferenceService = await eventually(look, within=self.within)
         except AssertionError as error:
             raise AssertionError(
                 f"{type_} is {seen}, not {reason}\n{self.controller.log.read_text()}"
@@ -129,7 +131,7 @@ class World:
         async def look() -> Pod | None:
             return await self.client.find(Pod, named, self.namespace)
 
-        assert await eventually(look) is not None
+        assert await eventually(look, within=self.within) is not None
         since = datetime.now(UTC).isoformat(timespec="seconds")
         met = [
             {"type": one, "status": "True", "lastTransitionTime": since}
@@ -162,17 +164,27 @@ async def installed(
     async with connect(kubeconfig) as client, entitled(kubeconfig, namespace, folder) as mine:
         await install_definitions(client)
         await install_definitions(client, CHART)
-        controller = Controller(mine, namespace, folder / "controller.log")
-        controller._environ |= {
-            "AI_INFERENCE_CATALOG_NOT_READY_REQUEUE_SECONDS": "1",
-            "AI_INFERENCE_DOMAIN_TEMPLATE": "%s.services.example.com",
-        }
-        await controller.start()
-        try:
+        async with started(mine, namespace, folder) as controller:
             yield client, controller
-        finally:
-            if controller.process is not None and controller.process.returncode is None:
-                await controller.end(signal.SIGKILL)
+
+
+@asynccontextmanager
+async def started(
+    kubeconfig: Path, namespace: str, folder: Path, **environ: str
+) -> AsyncIterator[Controller]:
+    """Give a controller at work that sees the cluster as the kubeconfig says."""
+    controller = Controller(kubeconfig, namespace, folder / "controller.log")
+    controller._environ |= {
+        "AI_INFERENCE_CATALOG_NOT_READY_REQUEUE_SECONDS": "1",
+        "AI_INFERENCE_DOMAIN_TEMPLATE": "%s.services.example.com",
+        **environ,
+    }
+    await controller.start()
+    try:
+        yield controller
+    finally:
+        if controller.process is not None and controller.process.returncode is None:
+            await controller.end(signal.SIGKILL)
 
 
 @asynccontextmanager
