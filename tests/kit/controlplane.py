@@ -57,9 +57,9 @@ def namespace(control_plane: Path) -> Iterator[str]:
 
 
 @contextmanager
-def fresh_namespace(kubeconfig: Path) -> Iterator[str]:
-    """Make a namespace for a test that needs more than one."""
-    name = f"test-{uuid.uuid4().hex[:10]}"
+def fresh_namespace(kubeconfig: Path, name: str = "") -> Iterator[str]:
+    """Make a namespace for a test that needs more than one, or one of a certain name."""
+    name = name or f"test-{uuid.uuid4().hex[:10]}"
     with Client(config=KubeConfig.from_file(kubeconfig)) as client:
         client.create(Namespace(metadata=ObjectMeta(name=name)))
         try:
@@ -84,11 +84,12 @@ def _wait_for_account(client: Client, namespace: str) -> None:
 
 
 @contextmanager
-def own_control_plane() -> Iterator[Path]:
+def own_control_plane(fake_nodes: int = 0) -> Iterator[Path]:
+    """Start one, with nodes without a kubelet if wanted, and return its kubeconfig."""
     _remove_abandoned()
     folder = FOLDERS / f"{os.getpid()}-{uuid.uuid4().hex[:6]}"
     with free_ports() as port_base:
-        settings = Settings(folder, control_plane_only=True, port_base=port_base)
+        settings = Settings(folder, control_plane_only=True, port_base=port_base, fake_nodes=fake_nodes)
         try:
             cluster.up(settings, Progress(), bound_to_parent=True)
             yield settings.kubeconfig

@@ -1,4 +1,4 @@
-"""A TLS server before the lookup that goes wrong in the way it is told to."""
+"""A server before the lookup, or the planner, that goes wrong in the way it is told to."""
 
 from __future__ import annotations
 
@@ -54,10 +54,12 @@ class Front:
 
 async def passed_on(front: Front, request: web.Request) -> web.StreamResponse:
     """Pass the request on and its answer back."""
-    headers = {"Authorization": request.headers.get("Authorization", "")}
+    kept = ("Authorization", "Content-Type")
+    headers = {name: request.headers[name] for name in kept if name in request.headers}
+    url, data = front.upstream + request.path_qs, await request.read() or None
     async with (
         aiohttp.ClientSession() as session,
-        session.get(front.upstream + request.path_qs, headers=headers, ssl=front.trusted) as answer,
+        session.request(request.method, url, data=data, headers=headers, ssl=front.trusted) as answer,
     ):
         body = await answer.read()
         return web.Response(status=answer.status, body=body, content_type="application/json")

@@ -228,12 +228,15 @@ def _condition(status: str, reason: str, message: str) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def running(kubeconfig: Path, folder: Path) -> AsyncIterator[World]:
-    """Give a world with its api at work; what it has made outside its namespaces goes with it."""
+async def running(kubeconfig: Path, folder: Path, module: str = "") -> AsyncIterator[World]:
+    """Give a world with its api at work; what it has made outside its namespaces goes with it.
+
+    ``module`` is the name of the module's namespace where somebody looks for it there.
+    """
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(connect(kubeconfig))
         await install_definitions(client)
-        module_namespace = stack.enter_context(fresh_namespace(kubeconfig))
+        module_namespace = stack.enter_context(fresh_namespace(kubeconfig, module))
         namespace = stack.enter_context(fresh_namespace(kubeconfig))
         accounts = stack.enter_context(closing(Accounts(kubeconfig, module_namespace)))
         api_config = await user(kubeconfig, module_namespace, "ai-models-api", [], folder)

@@ -25,6 +25,7 @@ from tests.kit.lookupworld import Certificate
 from tests.kit.modelsapi import user
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import AsyncIterator
     from pathlib import Path
 
@@ -44,6 +45,8 @@ class Running:
     accounts: Accounts
     settings: PlannerSettings
     log: Path
+    #: of a client that has to do without the module's ConfigMap
+    trusted: ssl.SSLContext
 
     def show(self, account: str, audience: str = AUDIENCE) -> None:
         """Have the next question come with a token of this account."""
@@ -52,9 +55,11 @@ class Running:
 
 
 @asynccontextmanager
-async def running(kubeconfig: Path, folder: Path) -> AsyncIterator[Running]:
+async def running(
+    kubeconfig: Path, folder: Path, *, port: int | None = None, certificate: Certificate | None = None
+) -> AsyncIterator[Running]:
     """Give the process in a namespace of its own, with the controller's account beside it."""
-    certificate = Certificate.made(folder, NAME)
+    certificate = certificate or Certificate.made(folder, NAME)
     with fresh_namespace(kubeconfig) as namespace, Accounts(kubeconfig, namespace) as accounts:
         async with connect(kubeconfig) as client:
             mine = await user(kubeconfig, namespace, NAME, [], folder)
@@ -66,12 +71,12 @@ async def running(kubeconfig: Path, folder: Path) -> AsyncIterator[Running]:
             await client.create(
                 {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": trust}
             )
-            port, log = free_port(), folder / "planner.log"
+            port, log = port or free_port(), folder / "planner.log"
             settings = PlannerSettings(f"https://localhost:{port}", folder / "token", 30, namespace, TRUST)
             process = await _started(mine, namespace, port, certificate, log)
             try:
                 await eventually(lambda: _ready(process, port, certificate))
-                yield Running(client, accounts, settings, log)
+                yield Running(client, accounts, settings, log, certificate.client())
             finally:
                 if process.returncode is None:
                     process.terminate()
