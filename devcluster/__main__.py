@@ -34,10 +34,11 @@ def main(context: click.Context, directory: Path) -> None:
 @main.command()
 @click.option("--control-plane-only", is_flag=True, help="No node and no root: API server and controllers.")
 @click.option("--port-base", type=int, default=DEFAULT_PORT_BASE, help="First of the ten ports to use.")
+@click.option("--fake-nodes", type=click.IntRange(0), default=0, help="Nodes more, whose Pods are played.")
 @click.pass_obj
-def up(directory: Path, *, control_plane_only: bool, port_base: int) -> None:
+def up(directory: Path, *, control_plane_only: bool, port_base: int, fake_nodes: int) -> None:
     """Install and build what is missing, start the cluster, wait until it is usable."""
-    wanted = Settings(directory, control_plane_only, port_base)
+    wanted = Settings(directory, control_plane_only, port_base, fake_nodes)
     cluster.up(wanted, Progress())
     print(f"export KUBECONFIG={shlex.quote(str(wanted.kubeconfig))}")
     print(f"export PATH={shlex.quote(str(wanted.binaries))}:$PATH")

@@ -9,6 +9,7 @@ from devcluster import (
     cache,
     components,
     controlplane,
+    fakenodes,
     gobuild,
     host,
     locking,
@@ -52,6 +53,8 @@ def up(cluster: Settings, progress: Progress, *, bound_to_parent: bool = False) 
         if not cluster.control_plane_only:
             Node(cluster, binaries, processes).start(progress)
             Addons(cluster).start(progress)
+        if cluster.fake_nodes:
+            fakenodes.start(cluster, binaries["kwok"], processes, progress)
     progress.total("cluster ready")
 
 
@@ -72,7 +75,7 @@ def down(directory: Path, progress: Progress, *, keep: bool = False) -> None:
                 processes.stop(node.NAMES)
                 host.clean_node(cluster)
         with progress.step("control plane stopped"):
-            processes.stop(controlplane.NAMES)
+            processes.stop((fakenodes.NAME, *controlplane.NAMES))
             host.end_strays(cluster)
         if not keep:
             with progress.step("folder removed"):
@@ -115,7 +118,11 @@ def _make_room(cluster: Settings, processes: Processes, progress: Progress) -> N
 def _provide(cluster: Settings, progress: Progress) -> dict[str, Path]:
     kept = cache.folder("devcluster")
     node_too = not cluster.control_plane_only
-    parts = (*components.CONTROL_PLANE, *(components.NODE if node_too else ()))
+    parts = (
+        *components.CONTROL_PLANE,
+        *(components.NODE if node_too else ()),
+        *(components.FAKE_NODES if cluster.fake_nodes else ()),
+    )
     commands = wanted.NODE_COMMANDS if node_too else {}
     wanted.provide(wanted.find(parts, commands, kept), kept, progress)
     return gobuild.ensure_binaries(parts, kept, progress)

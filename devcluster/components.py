@@ -33,7 +33,7 @@ class Definitions:
     """Manifests of a module that a component needs, kept beside its binary as one file."""
 
     module: str
-    folder: str
+    folders: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -102,6 +102,23 @@ NODE = (
     ),
 )
 
+#: What plays nodes without a kubelet; only where somebody asks for such nodes. Its stages say how it plays.
+FAKE_NODES = (
+    Component(
+        "kwok",
+        "addons",
+        "sigs.k8s.io/kwok/cmd/kwok",
+        definitions=Definitions(
+            "sigs.k8s.io/kwok",
+            (
+                "kustomize/stage/node/fast",
+                "kustomize/stage/node/heartbeat-with-lease",
+                "kustomize/stage/pod/fast",
+            ),
+        ),
+    ),
+)
+
 #: Never part of a cluster by itself: its build alone takes as long as half of the others.
 INGRESS = (
     Component(
@@ -121,6 +138,6 @@ INGRESS = (
                 "github.com/nrdcg/oci-go-sdk/dns/v1065",
             ),
         ),
-        definitions=Definitions("sigs.k8s.io/gateway-api", "config/crd/standard"),
+        definitions=Definitions("sigs.k8s.io/gateway-api", ("config/crd/standard",)),
     ),
 )

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 GO_ROOT = Path(__file__).resolve().parent / "go"
 ERROR_LINES = 30
+#: suffix of the file beside a binary with the manifests that it needs
+DEFINITIONS = ".definitions.yaml"
 
 
 def cached_path(component: Component, kept: Path) -> Path:
@@ -31,7 +33,7 @@ def cached_path(component: Component, kept: Path) -> Path:
 
 def definitions_path(component: Component, kept: Path) -> Path:
     """Return where the manifests lie that the component needs, once it is built."""
-    return cached_path(component, kept).with_suffix(".definitions.yaml")
+    return cached_path(component, kept).with_suffix(DEFINITIONS)
 
 
 def missing(components: Sequence[Component], kept: Path) -> list[Component]:
@@ -79,5 +81,5 @@ def _build(component: Component, target: Path, go: Path) -> None:
             raise ClusterError(f"{component.name} could not be built (go build in {folder}):\n{words}")
         if component.definitions:
             text = modules.definitions(component.definitions, folder)
-            target.with_suffix(".definitions.yaml").write_text(text)
+            target.with_suffix(DEFINITIONS).write_text(text)
     partial.rename(target)

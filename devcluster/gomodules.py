@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 #: where a group's go.mod finds the thinned copy
 THINNED = ".thinned"
+#: lists the manifests beside it
+_NO_MANIFEST = "kustomization.yaml"
 
 
 class GoModules:
@@ -46,9 +48,12 @@ class GoModules:
     def definitions(self, wanted: Definitions, folder: Path) -> str:
         """Return the manifests of a module in the version that the folder's go.mod pins."""
         root = self._checked(folder, "list", "-mod=readonly", "-m", "-f", "{{.Dir}}", wanted.module).strip()
-        files = sorted((Path(root) / wanted.folder).glob("*.yaml"))
-        if not root or not files:
-            raise ClusterError(f"module {wanted.module} has no manifests in {wanted.folder}")
+        files: list[Path] = []
+        for name in wanted.folders:
+            found = sorted((Path(root) / name).glob("*.yaml"))
+            if not root or not found:
+                raise ClusterError(f"module {wanted.module} has no manifests in {name}")
+            files += [path for path in found if path.name != _NO_MANIFEST]
         return "".join(f"---\n{path.read_text()}\n" for path in files)
 
     def _source(self, thinned: Thinned, work: Path) -> Path:

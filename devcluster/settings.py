@@ -50,6 +50,8 @@ class Settings:
     directory: Path
     control_plane_only: bool = False
     port_base: int = DEFAULT_PORT_BASE
+    #: nodes without a kubelet, whose Pods are played
+    fake_nodes: int = 0
     node_name: str = "node-1"
     node_ip: str = "10.200.0.1"
     node_bridge: str = "devnode0"
@@ -106,6 +108,11 @@ class Settings:
         return self.port_base + 8
 
     @property
+    def kwok_port(self) -> int:
+        """The port on which what plays nodes tells how it is."""
+        return self.port_base + 9
+
+    @property
     def ports_by_process(self) -> dict[str, tuple[int, ...]]:
         """Which process opens which ports."""
         control_plane: dict[str, tuple[int, ...]] = {
@@ -114,6 +121,8 @@ class Settings:
             "kube-controller-manager": (self.controller_manager_port,),
             "kube-scheduler": (self.scheduler_port,),
         }
+        if self.fake_nodes:
+            control_plane["kwok"] = (self.kwok_port,)
         if self.control_plane_only:
             return control_plane
         return control_plane | {
@@ -202,7 +211,11 @@ class Settings:
     def save(self) -> None:
         """Write down what `down` and `status` have to know."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        values = {"control_plane_only": self.control_plane_only, "port_base": self.port_base}
+        values = {
+            "control_plane_only": self.control_plane_only,
+            "port_base": self.port_base,
+            "fake_nodes": self.fake_nodes,
+        }
         _file(self.directory).write_text(json.dumps(values))
 
 
@@ -210,7 +223,12 @@ def load(directory: Path) -> Settings | None:
     """Return the settings of the cluster in this folder, if there is one."""
     try:
         values = json.loads(_file(directory).read_text())
-        return Settings(directory, bool(values["control_plane_only"]), int(values["port_base"]))
+        return Settings(
+            directory,
+            bool(values["control_plane_only"]),
+            int(values["port_base"]),
+            int(values.get("fake_nodes", 0)),
+        )
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:

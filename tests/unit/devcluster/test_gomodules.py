@@ -85,7 +85,7 @@ def test_another_content_than_the_pinned_one_is_refused(tmp_path: Path, group: P
 
 def test_manifests_of_a_module_become_one_file(tmp_path: Path, group: Path) -> None:
     modules = _toolchain(tmp_path, MODULE.checksum)
-    text = modules.definitions(Definitions(MODULE.module, "config/crd"), group)
+    text = modules.definitions(Definitions(MODULE.module, ("config/crd",)), group)
     assert text == "---\nkind: A\n---\nkind: B\n"
     with pytest.raises(ClusterError, match="has no manifests in elsewhere"):
-        modules.definitions(Definitions(MODULE.module, "elsewhere"), group)
+        modules.definitions(Definitions(MODULE.module, ("config/crd", "elsewhere")), group)

@@ -11,7 +11,7 @@ from devcluster.settings import MAX_SOCKET_PATH, PORTS, Settings
 
 
 def test_settings_are_found_again(tmp_path: Path) -> None:
-    written = Settings(tmp_path / "c", control_plane_only=True, port_base=20000)
+    written = Settings(tmp_path / "c", control_plane_only=True, port_base=20000, fake_nodes=3)
     written.save()
     assert settings.load(tmp_path / "c") == written
 
