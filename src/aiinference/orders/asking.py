@@ -78,7 +78,7 @@ class Desk(Generic[A]):
         if not found.task.done():
             self._slow = found.left = True
             raise Unanswered
-        del self._open[key]
+        self._open.pop(key, None)
         return found.task.result()
 
     def forget(self, key: Key) -> None:

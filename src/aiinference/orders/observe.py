@@ -99,9 +99,7 @@ def _usable(klass: InferenceServiceClass) -> Halt | None:
     ready = find(klass.status.conditions if klass.status else (), ClassCondition.READY)
     if ready is None or ready.observed_generation != klass.metadata.generation:
         text = f"Class {name} was not looked at yet in its present form."
-        return Halt(
-            OrderCondition.CLASS_RESOLVED, OrderReason.CLASS_NOT_READY, text, outage=True, passing=True
-        )
+        return Halt(OrderCondition.CLASS_RESOLVED, OrderReason.PENDING, text, outage=True, waits=True)
     if ready.status != "True":
         return _halt(OrderReason.CLASS_NOT_READY, f"Class {name} cannot be used: {ready.message}")
     return None

@@ -147,10 +147,10 @@ async def test_what_was_said_of_an_earlier_form_of_a_class_says_nothing_of_this_
     others = Others()
     for ready in (True, False):
         found = await halted(others, klass(ready=ready, generation=2))
-        assert found.reason is OrderReason.CLASS_NOT_READY
+        assert found.reason is OrderReason.PENDING
         assert found.message == "Class llm was not looked at yet in its present form."
         assert found.outage
-        assert found.passing
+        assert found.waits
     assert others.asked == []
 
 
