@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kubekit.resources import Kind
 
 NAME = "ai-inference-controller"
+DOMAIN = "%s.services.example.com"
 _BINDING = custom(
     "rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False
 )
@@ -92,7 +93,7 @@ class Controller:
 @asynccontextmanager
 async def entitled(kubeconfig: Path, namespace: str, folder: Path) -> AsyncIterator[Path]:
     """Give a kubeconfig of an account that may do what the chart lets the controller do, and no more."""
-    rendered = helm.render(chart=CHART)
+    rendered = helm.render({"domainTemplate": DOMAIN}, chart=CHART)
     own = helm.one(rendered, "Role", NAME)["rules"]
     mine = await user(kubeconfig, namespace, NAME, own, folder)
     everywhere = [

@@ -193,6 +193,18 @@ def refusals() -> list[Any]:
                 ),
                 "to the Service of the",
             ),
+            (
+                "host",
+                lambda made: made["spec"]["rules"][0].update(host="x.example.com"),
+                "hosts of the domain",
+            ),
+            (
+                "deeper",
+                lambda made: made["spec"]["rules"][0].update(host="a.b.services.example.com"),
+                "hosts of the domain",
+            ),
+            ("any-host", lambda made: made["spec"]["rules"][0].pop("host"), "hosts of the domain"),
+            ("tls-host", lambda made: made["spec"]["tls"][0]["hosts"].append("x.org"), "hosts of the domain"),
             ("tls", lambda made: made["spec"]["tls"][0].update(secretName="x"), "with its certificate only"),
             (
                 "snippet",
@@ -390,6 +402,19 @@ async def test_its_own_objects_are_put_right_and_deleted(world: World) -> None:
     await world.controller.delete(Role, "support-llm-auth-reader", world.elsewhere)
     with pytest.raises(Invalid, match="deletes certificates of orders, and no other Secrets"):
         await world.controller.delete(Secret, "support-llm-auth", world.elsewhere)
+
+
+async def test_a_host_of_an_earlier_domain_is_kept(world: World) -> None:
+    made = world.here(FORMS["Ingress"])
+    made["spec"]["rules"][0]["host"] = "support-llm.old.example.com"
+    made["spec"]["tls"][0]["hosts"] = ["support-llm.old.example.com"]
+    await world.admin.create(made)
+    again: dict[str, Any] = {"content": "apply", "field_manager": "t", "force": True}
+    name = made["metadata"]["name"]
+    await world.controller.patch(kind_of(made), name, made, namespace=world.elsewhere, **again)
+    made["spec"]["rules"][0]["host"] = "other.old.example.com"
+    with pytest.raises(Invalid, match="hosts of the domain"):
+        await world.controller.patch(kind_of(made), name, made, namespace=world.elsewhere, **again)
 
 
 async def test_its_own_secrets_are_its_own(world: World) -> None:

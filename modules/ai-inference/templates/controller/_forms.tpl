@@ -6,7 +6,7 @@
     !(request.resource.resource == 'secrets' && request.namespace == '{{ . }}')
 {{- end -}}
 
-{{/* The forms of kinds; argument: the label with the name of the order. */}}
+{{/* The forms of kinds; argument: dict of label, with the name of the order, and hosts, which a host of one fulfils. */}}
 {{- define "ai-inference.formOf.secrets" -}}
 variables:
   - name: certificate
@@ -33,14 +33,18 @@ validations:
 validations:
   - expression: >-
       object.spec.type == 'ClusterIP' && object.spec.?externalIPs.orValue([]).size() == 0 &&
-      object.spec.?selector.orValue({}) == {'{{ . }}': object.metadata.name}
+      object.spec.?selector.orValue({}) == {'{{ .label }}': object.metadata.name}
     message: the controller of ai-inference writes Services inside the cluster that lead to Pods of the order only
 {{- end -}}
 
 {{- define "ai-inference.formOf.ingresses" -}}
 variables:
-  - name: before
+  - name: hosts
+    expression: "object.spec.?rules.orValue([]).map(rule, rule.?host.orValue(''))"
+  - name: annotated
     expression: "oldObject != null ? oldObject.metadata.?annotations.orValue({}) : {}"
+  - name: kept
+    expression: "oldObject != null ? oldObject.spec.?rules.orValue([]).map(rule, rule.?host.orValue('')) : []"
 validations:
   - expression: >-
       !has(object.spec.defaultBackend) && object.spec.?rules.orValue([]).all(rule, has(rule.http) &&
@@ -48,7 +52,11 @@ validations:
       object.spec.?tls.orValue([]).all(one, one.?secretName.orValue('') == object.metadata.name + '-tls')
     message: the controller of ai-inference writes Ingresses that lead to the Service of the order with its certificate only
   - expression: >-
-      object.metadata.?annotations.orValue({}).all(key, !key.endsWith('-snippet') || key in variables.before)
+      variables.hosts.all(host, host in variables.kept || {{ .hosts }}) &&
+      object.spec.?tls.orValue([]).all(one, one.?hosts.orValue([]).all(host, host in variables.hosts))
+    message: the controller of ai-inference takes hosts of the domain for orders, and no others
+  - expression: >-
+      object.metadata.?annotations.orValue({}).all(key, !key.endsWith('-snippet') || key in variables.annotated)
     message: the controller of ai-inference gives no program to whoever serves an Ingress
 {{- end -}}
 
@@ -59,11 +67,11 @@ variables:
   - name: containers
     expression: "variables.pod.containers + variables.pod.?initContainers.orValue([])"
   - name: selected
-    expression: "{'{{ . }}': object.metadata.name}"
+    expression: "{'{{ .label }}': object.metadata.name}"
 validations:
   - expression: >-
       object.spec.selector.?matchLabels.orValue({}) == variables.selected &&
-      object.spec.template.metadata.?labels[?'{{ . }}'].orValue('') == object.metadata.name
+      object.spec.template.metadata.?labels[?'{{ .label }}'].orValue('') == object.metadata.name
     message: the controller of ai-inference runs Pods under the label of their order only
   - expression: >-
       !variables.pod.?hostNetwork.orValue(false) && !variables.pod.?hostPID.orValue(false) &&
