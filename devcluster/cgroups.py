@@ -7,6 +7,8 @@ import os
 from pathlib import Path
 
 ROOT = Path("/sys/fs/cgroup")
+#: All Pods together count as one process otherwise, beside each of the machine's others.
+WEIGHTS = {"cpu.shares": "4096", "cpu.weight": "400"}
 
 
 def create(name: str) -> None:
@@ -17,6 +19,9 @@ def create(name: str) -> None:
         for setting in ("cpuset.cpus", "cpuset.mems"):
             if (hierarchy / setting).exists() and hierarchy != ROOT:
                 (group / setting).write_text((hierarchy / setting).read_text())
+        for setting, weight in WEIGHTS.items():
+            if (group / setting).exists():
+                (group / setting).write_text(weight)
 
 
 def processes(name: str) -> set[int]:

@@ -55,6 +55,7 @@ class Processes:
                 start_new_session=True,
             )
         process.returncode = 0  # it outlives this object, which must not warn about that
+        weigh(process.pid, os.getpriority(os.PRIO_PROCESS, 0))
         record = {"pid": process.pid, "started": start_time(process.pid)}
         self._pid_file(name).write_text(json.dumps(record))
         return True
@@ -114,6 +115,13 @@ class Processes:
             return None
         pid = int(record["pid"])
         return pid if record["started"] is not None and start_time(pid) == record["started"] else None
+
+
+def weigh(session: int, niceness: int) -> None:
+    """Have a session weigh what the niceness of its processes says, which counts inside of it only."""
+    if niceness:
+        with contextlib.suppress(OSError):  # not every kernel weighs sessions
+            Path(f"/proc/{session}/autogroup").write_text(str(niceness))
 
 
 def end_at_once(pids: Iterable[int]) -> None:

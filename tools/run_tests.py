@@ -26,12 +26,15 @@ from typing import IO
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from devcluster import cluster
+from devcluster.processes import weigh
 from devcluster.progress import Progress
 from devcluster.settings import default_directory, load
 
 ROOT = Path(__file__).resolve().parent.parent
 KEEP = "AI_MODULES_KEEP"
 INTERRUPTED = 130
+#: of the layers beside those of the node, which take longest and often wait
+NICENESS = 5
 
 
 @dataclass(frozen=True)
@@ -151,8 +154,9 @@ class Run:
         """Run pytest; each of its lines says whose it is where several speak at once."""
         memory = f"cache_dir={self._folder / name}"
         words = [*LAYERS[name].tests, *arguments, "-o", memory, f"--junitxml={report}"]
+        niceness = 0 if LAYERS[name].needs_node or len(self._lanes) == 1 else NICENESS
         process = subprocess.Popen(
-            [sys.executable, "-m", "pytest", *words],
+            ["nice", "-n", str(niceness), sys.executable, "-m", "pytest", *words],
             cwd=ROOT,
             # Without compiled files each process would compile every test and plugin for itself.
             env={name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"},
@@ -164,6 +168,7 @@ class Run:
             start_new_session=True,
         )
         self._running.append(process)
+        weigh(process.pid, niceness)
         assert process.stdout is not None
         self._relay(process.stdout, f"{name:<10}| " if len(self._lanes) > 1 else "")
         return process.wait()

@@ -49,6 +49,16 @@ def test_a_running_process_is_not_started_twice(processes: Processes, cluster: S
     assert _pid(cluster, "one") == pid
 
 
+def test_a_process_is_as_nice_as_who_starts_it(
+    processes: Processes, cluster: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not Path("/proc/self/autogroup").exists():
+        pytest.skip("this kernel does not weigh sessions")
+    monkeypatch.setattr(os, "getpriority", lambda *_: 5)
+    processes.start("one", SLEEP)
+    assert Path(f"/proc/{_pid(cluster, 'one')}/autogroup").read_text().split()[-1] == "5"
+
+
 def test_another_command_finds_and_stops_it(processes: Processes, cluster: Settings) -> None:
     processes.start("one", SLEEP)
     pid = _pid(cluster, "one")
