@@ -88,4 +88,6 @@ def _seconds(stages: _Stages, ready_time: datetime | None) -> StartupSeconds | N
         max(0, round((end - begin).total_seconds())) if begin and end else None
         for begin, end in pairwise(times)
     ]
+    if spans == [None] * len(spans):
+        return None  # nothing in place of what an earlier Pod took would be refused by the API server
     return StartupSeconds(**dict(zip(StartupSeconds.__struct_fields__, spans, strict=True)))

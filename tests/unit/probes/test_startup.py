@@ -113,3 +113,7 @@ def test_a_kubelet_that_tells_less_leaves_nothing_out_of_order() -> None:
 def test_without_pods_nothing_is_made_up() -> None:
     found = progress([], None, STARTUP)
     assert (found.phase, found.since, found.seconds) == (P.SCHEDULING, None, None)
+
+
+def test_a_pod_that_has_done_nothing_yet_took_no_time() -> None:
+    assert progress([_pod()], None, STARTUP).seconds is None
