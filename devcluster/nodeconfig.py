@@ -66,7 +66,8 @@ def cni(settings: Settings) -> dict[str, Any]:
 def kubelet(settings: Settings) -> dict[str, Any]:
     """A node on a machine that is used for other things too.
 
-    Nothing is evicted for a full disk, and no chains of iptables are made, which nothing here uses.
+    Nothing is evicted for a full disk, and no chains of iptables are made, which nothing here uses. What has
+    ended is started again after a second, however often it ends: here that is somebody trying something.
     """
     pki = settings.pki
     return {
@@ -100,6 +101,7 @@ def kubelet(settings: Settings) -> dict[str, Any]:
         "kubeAPIQPS": 500,
         "kubeAPIBurst": 1000,
         "syncFrequency": "10s",
+        "crashLoopBackOff": {"maxContainerRestartPeriod": "1s"},
         "volumePluginDir": str(settings.kubelet_dir / "volume-plugins"),
     }
 

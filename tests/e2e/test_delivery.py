@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from images import busyboximage
+from tests.kit.journey import until
 from tests.kit.models import gguf_bytes
 from tools.installation import NAMESPACE, CommandFailed
 
@@ -124,11 +124,10 @@ class User:
 
     def until(self, look: Callable[[], object], what: str, within: float = 60) -> None:
         """Wait for something, or fail with the state of the cluster."""
-        deadline = time.monotonic() + within
-        while not look():
-            if time.monotonic() > deadline:
-                pytest.fail(f"not within {within} s: {what}\n{self._platform.explain(self.namespace)}")
-            time.sleep(0.2)
+        try:
+            until(look, within, what)
+        except AssertionError as error:
+            pytest.fail(f"{error}\n{self._platform.explain(self.namespace)}")
 
     def phase(self, name: str) -> str:
         """Return the phase of a model; nothing when it is gone."""
@@ -207,7 +206,7 @@ def test_a_namespace_takes_everything_along(user: User, platform: Platform) -> N
 @pytest.mark.disruptive
 @pytest.mark.parametrize("victim", ["aimodels.delivery.copy", "aimodels.processes.controller"])
 def test_a_kill_in_the_middle_of_a_delivery_is_made_up_for(user: User, victim: str) -> None:
-    digest = user.upload("gemma", gguf_bytes(size=200 * MIB))
+    digest = user.upload("gemma", gguf_bytes(size=64 * MIB))
     user.deploy("app", "gemma")
     user.until(lambda: processes("aimodels.delivery.copy"), "the copy runs")
     killed = processes(victim)

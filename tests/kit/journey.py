@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from tests.kit.cluster import Platform
 
 STEP = 0.01
+#: rest per time that a look takes: those who look must not slow down what they wait for
+REST = 2
 
 
 def order(platform: Platform, namespace: str, name: str) -> None:
@@ -94,11 +96,17 @@ def until(look: Callable[[], Any], within: float, what: str) -> Any:
     """Return the first true answer; AssertionError when none comes in time."""
     deadline = time.monotonic() + within
     while True:
+        begun = time.monotonic()
         found = look()
         if found:
             return found
         assert time.monotonic() < deadline, f"not within {within} s: {what}"
-        time.sleep(STEP)
+        rest(begun)
+
+
+def rest(begun: float) -> None:
+    """Pause after a look: the longer, the longer it took."""
+    time.sleep(max(STEP, REST * (time.monotonic() - begun)))
 
 
 def gone(platform: Platform, *what: str) -> bool:
