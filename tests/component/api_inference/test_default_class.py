@@ -53,10 +53,10 @@ async def client(control_plane: Path) -> AsyncIterator[Client]:
             await client.delete(InferenceServiceClass, NAME)
 
 
-def install(cluster: Path, verb: str, level: str = "Info") -> None:
+def install(cluster: Path, verb: str, settings: str = "{}") -> str:
     # Other tests have applied the definitions before: helm is told to take them over.
-    words = ("--take-ownership", "--set-json", f'aiInference={{"logLevel":"{level}"}}')
-    helm.helm(verb, "ai-inference", str(CHART), "-n", "default", *words, kubeconfig=cluster)
+    words = ("--take-ownership", "--set-json", f"aiInference={settings}")
+    return helm.helm(verb, "ai-inference", str(CHART), "-n", "default", *words, kubeconfig=cluster)
 
 
 def uninstall(cluster: Path) -> None:
@@ -72,7 +72,7 @@ async def the_class(client: Client) -> dict[str, Any]:
 async def test_the_class_is_made_once_and_the_administrators_from_then_on(
     control_plane: Path, client: Client, namespace: str
 ) -> None:
-    install(control_plane, "install")
+    assert "wait with DomainMissing" in install(control_plane, "install")
     made = await the_class(client)
     assert made["spec"] == SHIPPED
     assert made["metadata"]["labels"]["module"] == "ai-inference"
@@ -82,7 +82,8 @@ async def test_the_class_is_made_once_and_the_administrators_from_then_on(
     await client.patch(InferenceServiceClass, NAME, NARROWED)
     narrowed = await the_class(client)
     assert narrowed["spec"]["exposurePolicy"] == {"type": "ClusterLocal", "authentication": "Token"}
-    install(control_plane, "upgrade", "Debug")
+    domain = '{"logLevel": "Debug", "domainTemplate": "%s.services.example.com"}'
+    assert "DomainMissing" not in install(control_plane, "upgrade", domain)
     assert await the_class(client) == narrowed
 
     await client.delete(InferenceServiceClass, NAME)
