@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 USER = 64535
 _PROBE_SECONDS = 5
+#: nobody should wait for an answer that could be had
+_START_PROBE_SECONDS = 1
 _TMP = {"name": "tmp", "mountPath": "/tmp"}  # noqa: S108 inside the container
 
 
@@ -74,14 +76,14 @@ def _runtime(intent: Intent) -> dict[str, Any]:
         "httpGet": {"path": gate.HEALTH_PATH, "port": gate.API_PORT},
         "timeoutSeconds": _PROBE_SECONDS,
     }
-    attempts = math.ceil(intent.startup_seconds / _PROBE_SECONDS)
+    attempts = math.ceil(intent.startup_seconds / _START_PROBE_SECONDS)
     return {
         "name": names.RUNTIME,
         "image": recipe.image,
         "imagePullPolicy": "IfNotPresent",
         "command": list(recipe.command),
         "env": [{"name": name, "value": value} for name, value in sorted(recipe.env.items())],
-        "startupProbe": {**health, "periodSeconds": _PROBE_SECONDS, "failureThreshold": attempts},
+        "startupProbe": {**health, "periodSeconds": _START_PROBE_SECONDS, "failureThreshold": attempts},
         "readinessProbe": {**health, "periodSeconds": _PROBE_SECONDS, "failureThreshold": 3},
         # Long answers may keep every thread of a runtime busy, and that is no reason to end it.
         "livenessProbe": {**health, "periodSeconds": 30, "failureThreshold": 20},
