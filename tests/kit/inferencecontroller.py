@@ -70,7 +70,7 @@ class Controller:
                 stderr=log,
                 stdout=log,
             )
-        await eventually(self._ready)
+        await eventually(self._ready, within=90)
 
     async def _ready(self) -> bool:
         assert self.process is not None
