@@ -1,16 +1,19 @@
-"""What the gate costs: the same real runtime, bare and behind its gate, in turns in one run.
+"""What the gate costs: the same real runtime, bare and behind its gate, in pairs of one run.
 
-Rows, each with both figures and what the gate adds:
+Rows:
 
-* ``GET /v1/models``: a question that costs the runtime nothing; median of single requests, one after another.
-* ``one token``: the smallest completion, the same way.
-* ``first token``: median time until a stream's first piece.
+* ``GET /v1/models``: a question that costs the runtime nothing.
+* ``one token``: the smallest completion.
+* ``first token``: time until a stream's first piece.
 * ``stream``: tokens a second over all streams at once.
 
-Every round asks the bare runtime and the gate, in changing order, so that whatever else the machine does
-meets both. It asserts nothing; the bounds are printed beside the figures.
+What the machine does beside changes faster than a few per cent, and far more than a gate costs. So the two
+ways are asked one right after the other, in an order drawn anew for each pair, and what is judged is the
+median of the differences with its interval of confidence of 95 % (by ranks: no distribution is assumed).
+A bound holds when the whole interval is below it, is broken when the whole interval is above, and is open
+otherwise: a longer run decides.
 
-    .venv/bin/python tests/bench/gate_bench.py [--rounds 8] [--requests 100] [--tokens 64] [--streams 2]
+    .venv/bin/python tests/bench/gate_bench.py [--seconds 150] [--tokens 48] [--streams 2]
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import math
+import random
 import statistics
 import sys
 import tempfile
@@ -34,11 +39,14 @@ from tests.kit.llama import NAME, Llama
 from tools.demo import gemma
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Sequence
 
 HEADERS = {"Authorization": f"Bearer {KEY}"}
 MOST_ADDED = 1e-3
 MOST_LOST = 0.05
+MODELS_OF_A_ROUND, TOKENS_OF_A_ROUND = 50, 8
+NORMAL_95 = 1.96
+_HALF = 0.5
 
 
 class Stream(NamedTuple):
@@ -49,16 +57,11 @@ class Stream(NamedTuple):
 
 
 class Side:
-    """One of the two ways to the runtime, with its figures of all rounds."""
+    """One of the two ways to the runtime."""
 
     def __init__(self, session: aiohttp.ClientSession, port: int) -> None:
         self._session = session
         self._url = f"http://127.0.0.1:{port}"
-        self.figures: dict[str, list[float]] = {}
-
-    def note(self, row: str, *values: float) -> None:
-        """Keep figures of a round."""
-        self.figures.setdefault(row, []).extend(values)
 
     async def models(self) -> float:
         """Ask for the list and return how long it took."""
@@ -90,7 +93,7 @@ class Side:
     def _complete(self, tokens: int, *, stream: bool) -> aiohttp.client._RequestContextManager:
         body = {
             "model": NAME,
-            "prompt": "Count: one, two, three,",
+            "prompt": "One,",
             "max_tokens": tokens,
             "temperature": 0,
             "ignore_eos": True,
@@ -99,43 +102,79 @@ class Side:
         return self._session.post(f"{self._url}/v1/completions", data=json.dumps(body), headers=HEADERS)
 
 
-async def _single(side: Side, row: str, ask: Callable[[], Awaitable[float]], requests: int) -> None:
-    side.note(row, *[await ask() for _ in range(requests)])
+Pairs = dict[str, list[tuple[float, float]]]
 
 
-async def _streams(side: Side, tokens: int, streams: int) -> None:
-    start = time.perf_counter()
-    found = await asyncio.gather(*(side.stream(tokens) for _ in range(streams)))
-    took = time.perf_counter() - start
-    side.note("first token", *(one.first for one in found))
-    side.note("stream", sum(one.tokens for one in found) / took)
+async def _pair(pairs: Pairs, row: str, bare: Awaitable[float], gate: Awaitable[float]) -> None:
+    """Do both, the one that comes first drawn by chance."""
+    if random.random() < _HALF:
+        first = await bare
+        pairs.setdefault(row, []).append((first, await gate))
+    else:
+        first = await gate
+        pairs.setdefault(row, []).append((await bare, first))
 
 
-async def compare(bare: Side, gate: Side, options: argparse.Namespace) -> None:
-    """Run all rounds; the first one warms everything up and is forgotten."""
-    for number in range(options.rounds + 1):
-        for side in (bare, gate) if number % 2 else (gate, bare):
-            await _single(side, "GET /v1/models", side.models, options.requests)
-            await _single(side, "one token", side.one_token, max(1, options.requests // 10))
-            await _streams(side, options.tokens, options.streams)
-            if number == 0:
-                side.figures.clear()
+async def _streams(pairs: Pairs, bare: Side, gate: Side, tokens: int, streams: int) -> None:
+    found: dict[Side, tuple[float, float]] = {}
+    sides = [bare, gate]
+    random.shuffle(sides)
+    for side in sides:
+        start = time.perf_counter()
+        several = await asyncio.gather(*(side.stream(tokens) for _ in range(streams)))
+        speed = sum(one.tokens for one in several) / (time.perf_counter() - start)
+        found[side] = statistics.mean(one.first for one in several), speed
+    for row, of_bare, of_gate in zip(("first token", "stream"), found[bare], found[gate], strict=True):
+        pairs.setdefault(row, []).append((of_bare, of_gate))
 
 
-def report(bare: Side, gate: Side) -> None:
+async def compare(bare: Side, gate: Side, options: argparse.Namespace) -> Pairs:
+    """Ask in rounds of all rows until the time is over; the first round warms up and is forgotten."""
+    pairs: Pairs = {}
+    end = time.monotonic() + options.seconds
+    while time.monotonic() < end:
+        warm = bool(pairs)
+        for _ in range(MODELS_OF_A_ROUND):
+            await _pair(pairs, "GET /v1/models", bare.models(), gate.models())
+        for _ in range(TOKENS_OF_A_ROUND):
+            await _pair(pairs, "one token", bare.one_token(), gate.one_token())
+        await _streams(pairs, bare, gate, options.tokens, options.streams)
+        if not warm:
+            for row in pairs.values():
+                row.clear()
+    return pairs
+
+
+def interval(values: Sequence[float]) -> tuple[float, float, float]:
+    """Return the median and the bounds between which it lies with a confidence of 95 %."""
+    ranked, many = sorted(values), len(values)
+    aside = NORMAL_95 * math.sqrt(many) / 2
+    low, high = math.floor(many / 2 - aside), math.ceil(many / 2 + aside)
+    return statistics.median(ranked), ranked[max(0, low)], ranked[min(many - 1, high)]
+
+
+def _verdict(low: float, high: float, bound: float) -> str:
+    if high <= bound:
+        return "holds"
+    return "broken" if low > bound else "open"
+
+
+def report(pairs: Pairs) -> None:
     """Print the rows."""
-    for row, values in bare.figures.items():
-        ours, theirs = statistics.median(gate.figures[row]), statistics.median(values)
+    for row, found in pairs.items():
+        bare = statistics.median(one for one, _ in found)
         if row == "stream":
-            lost = 1 - ours / theirs
+            lost, low, high = interval([1 - gate / one for one, gate in found])
             print(
-                f"{row:16} bare {theirs:8.1f} tokens/s   gate {ours:8.1f} tokens/s   "
-                f"lost {lost:+7.1%}  (at most {MOST_LOST:.0%})"
+                f"{row:15} bare {bare:8.1f} tokens/s  the gate loses {lost:+6.1%} [{low:+.1%}, {high:+.1%}]"
+                f"  of {len(found)} pairs; at most {MOST_LOST:.0%}: {_verdict(low, high, MOST_LOST)}"
             )
             continue
+        added, low, high = interval([gate - one for one, gate in found])
         print(
-            f"{row:16} bare {theirs * 1e3:8.2f} ms p50     gate {ours * 1e3:8.2f} ms p50     "
-            f"adds {(ours - theirs) * 1e3:+6.2f} ms  (at most {MOST_ADDED * 1e3:.0f})"
+            f"{row:15} bare {bare * 1e3:8.2f} ms p50    the gate adds {added * 1e3:+6.2f} ms "
+            f"[{low * 1e3:+.2f}, {high * 1e3:+.2f}]  of {len(found)} pairs; at most "
+            f"{MOST_ADDED * 1e3:.0f} ms: {_verdict(low, high, MOST_ADDED)}"
         )
 
 
@@ -150,17 +189,14 @@ async def run(options: argparse.Namespace) -> None:
             RunningGate(folder, llama.port, keys={"token": KEY}) as gate,
             aiohttp.ClientSession() as session,
         ):
-            bare, behind = Side(session, llama.port), Side(session, gate.port)
-            await compare(bare, behind, options)
-            report(bare, behind)
+            report(await compare(Side(session, llama.port), Side(session, gate.port), options))
 
 
 def main() -> int:
     """Run the comparison."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--rounds", type=int, default=8)
-    parser.add_argument("--requests", type=int, default=100, help="single requests of a round")
-    parser.add_argument("--tokens", type=int, default=64, help="of each stream")
+    parser.add_argument("--seconds", type=float, default=150, help="how long to ask")
+    parser.add_argument("--tokens", type=int, default=48, help="of each stream")
     parser.add_argument("--streams", type=int, default=2, help="at once")
     parser.add_argument(
         "--threads", type=int, default=1, help="of the runtime; the rest is for client and gate"
