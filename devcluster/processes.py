@@ -23,6 +23,8 @@ STOP_TIMEOUT = 2.0
 KILL_TIMEOUT = 10.0
 PAUSE = 0.02
 LOG_TAIL_LINES = 15
+#: Go's collector runs less often: a tenth less processor time for a start, a quarter more memory.
+FRUGAL = {"GOGC": "300"}
 #: The kernel then ends the process with the one that started it.
 BOUND_TO_PARENT = ("setpriv", "--pdeathsig", "KILL")
 #: Fields of /proc/<pid>/stat after the command's name.
@@ -51,7 +53,7 @@ class Processes:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **(environment or {})},
+                env={**FRUGAL, **os.environ, **(environment or {})},
                 start_new_session=True,
             )
         process.returncode = 0  # it outlives this object, which must not warn about that
