@@ -31,7 +31,8 @@ from devcluster.progress import Progress
 from devcluster.settings import default_directory, load
 
 ROOT = Path(__file__).resolve().parent.parent
-KEEP = "AI_MODULES_KEEP"
+#: for tests/kit/cluster.py: the cluster stays, and the folder that says what is installed there
+KEEP, RUN = "AI_MODULES_KEEP", "AI_MODULES_RUN"
 INTERRUPTED = 130
 #: of the layers beside those of the node, which take longest and often wait
 NICENESS = 5
@@ -107,6 +108,7 @@ class Run:
             running = [pool.submit(self._lane, lane) for lane in self._lanes]
             try:
                 done = [outcome for lane in running for outcome in lane.result()]
+                os.environ.pop(RUN, None)  # nobody knows what the last tests have left of the modules
                 return [self._again(outcome) if outcome.failed else outcome for outcome in done]
             finally:
                 self._end()
@@ -191,6 +193,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     node, started = Node(), time.monotonic()
     with tempfile.TemporaryDirectory(prefix="ai-modules-tests-") as folder:
+        os.environ[RUN] = folder
         try:
             outcomes = Run(Path(folder), [lane for lane in lanes if lane], node).outcomes()
         except KeyboardInterrupt:

@@ -78,7 +78,7 @@ def platform(devcluster: Target, tmp_path_factory: pytest.TempPathFactory) -> Pl
         return [image, llama]
 
     try:
-        return Platform(devcluster, *_once(tmp_path_factory, "platform", make))
+        return Platform(devcluster, *once(tmp_path_factory, "platform", make))
     except CommandFailed as error:
         pytest.fail(f"{error}\n\n{trouble.explain(devcluster, (NAMESPACE,))}", pytrace=False)
 
@@ -95,7 +95,7 @@ def inference(platform: Platform, tmp_path_factory: pytest.TempPathFactory) -> P
         return []
 
     try:
-        _once(tmp_path_factory, "inference", make)
+        once(tmp_path_factory, "inference", make)
     except CommandFailed as error:
         pytest.fail(f"{error}\n\n{platform.explain(INFERENCE_NAMESPACE)}", pytrace=False)
     return platform
@@ -118,11 +118,15 @@ def _cluster_of_this_machine(progress: Progress) -> Iterator[Target]:
             cluster.down(default_directory(), progress)
 
 
-def _once(factory: pytest.TempPathFactory, name: str, make: Callable[[], list[str]]) -> list[str]:
-    """Make something once for all processes that share a session's tests; return what that has returned."""
-    if "PYTEST_XDIST_WORKER" not in os.environ:
+def once(factory: pytest.TempPathFactory, name: str, make: Callable[[], list[str]]) -> list[str]:
+    """Make something once for all processes that share a session's tests; return what that has returned.
+
+    AI_MODULES_RUN names the folder of a run in which several sessions follow each other on one cluster.
+    """
+    run = os.environ.get("AI_MODULES_RUN")
+    if not run and "PYTEST_XDIST_WORKER" not in os.environ:
         return make()
-    made = factory.getbasetemp().parent / f"{name}.json"
+    made = (Path(run) if run else factory.getbasetemp().parent) / f"{name}.json"
     with made.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not made.exists():
