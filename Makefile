@@ -33,8 +33,8 @@ demo: setup ## a real model uploaded, delivered to a Pod, ordered as a service t
 demo-down: setup ## remove all that `make demo` has made
 	@$(PY) -m tools.demo $(DEMO_CLUSTER) down
 
-.PHONY: bench bench-platform bench-copy bench-inspect bench-dmcr bench-gate
-bench: bench-inspect bench-dmcr bench-gate bench-copy bench-platform ## every benchmark, one after another
+.PHONY: bench bench-platform bench-copy bench-inspect bench-dmcr bench-gate bench-orders
+bench: bench-inspect bench-dmcr bench-gate bench-orders bench-copy bench-platform ## every benchmark, one after another
 
 bench-platform: setup ## the installed module: upload to Ready, deletion, memory (root)
 	@PYTHONPATH=. $(PY) tests/bench/platform_bench.py
@@ -48,5 +48,11 @@ bench-inspect: setup ## aictl inspect: time, memory, ratio to the formats' own l
 bench-dmcr: setup ## DMCR's PUT and GET against docker-registry on the same disk
 	@PYTHONPATH=. $(PY) tests/bench/dmcr_bench.py
 
+bench-orders: setup ## 50 orders at once: time to the first condition, API writes, memory of the controller
+	@PYTHONPATH=. $(PY) tests/bench/orders_bench.py
+
 bench-gate: setup ## what the gate before a runtime costs: the same runtime with and without it
 	@PYTHONPATH=. $(PY) tests/bench/gate_bench.py
+
+bench-ingress: setup ## bodies and events through an Ingress and an HTTPRoute, against none (root)
+	@PYTHONPATH=. $(PY) tests/bench/ingress_bench.py

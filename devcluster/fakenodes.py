@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 NAME = "kwok"
 #: of the nodes: as an annotation it tells kwok which ones to play, as a taint it keeps other Pods away
 KEY, VALUE = "kwok.x-k8s.io/node", "fake"
-_RESOURCES = {"cpu": "64", "memory": "512Gi", "pods": "110"}
+_RESOURCES = {"cpu": "64", "memory": "512Gi", "ephemeral-storage": "4Ti", "pods": "110"}
 _LEASE_SECONDS = 200
 
 
