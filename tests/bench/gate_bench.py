@@ -46,6 +46,8 @@ MOST_ADDED = 1e-3
 MOST_LOST = 0.05
 MODELS_OF_A_ROUND, TOKENS_OF_A_ROUND = 50, 8
 NORMAL_95 = 1.96
+#: with fewer even the whole range is no interval of 95 %
+FEWEST = 6
 _HALF = 0.5
 
 
@@ -128,26 +130,32 @@ async def _streams(pairs: Pairs, bare: Side, gate: Side, tokens: int, streams: i
         pairs.setdefault(row, []).append((of_bare, of_gate))
 
 
+async def _round(bare: Side, gate: Side, options: argparse.Namespace) -> Pairs:
+    pairs: Pairs = {}
+    for _ in range(MODELS_OF_A_ROUND):
+        await _pair(pairs, "GET /v1/models", bare.models(), gate.models())
+    for _ in range(TOKENS_OF_A_ROUND):
+        await _pair(pairs, "one token", bare.one_token(), gate.one_token())
+    await _streams(pairs, bare, gate, options.tokens, options.streams)
+    return pairs
+
+
 async def compare(bare: Side, gate: Side, options: argparse.Namespace) -> Pairs:
     """Ask in rounds of all rows until the time is over; the first round warms up and is forgotten."""
-    pairs: Pairs = {}
+    warm = await _round(bare, gate, options)
+    pairs: Pairs = {row: [] for row in warm}
     end = time.monotonic() + options.seconds
-    while time.monotonic() < end:
-        warm = bool(pairs)
-        for _ in range(MODELS_OF_A_ROUND):
-            await _pair(pairs, "GET /v1/models", bare.models(), gate.models())
-        for _ in range(TOKENS_OF_A_ROUND):
-            await _pair(pairs, "one token", bare.one_token(), gate.one_token())
-        await _streams(pairs, bare, gate, options.tokens, options.streams)
-        if not warm:
-            for row in pairs.values():
-                row.clear()
+    while not pairs["stream"] or time.monotonic() < end:
+        for row, found in (await _round(bare, gate, options)).items():
+            pairs[row] += found
     return pairs
 
 
 def interval(values: Sequence[float]) -> tuple[float, float, float]:
     """Return the median and the bounds between which it lies with a confidence of 95 %."""
     ranked, many = sorted(values), len(values)
+    if many < FEWEST:
+        return statistics.median(ranked), -math.inf, math.inf
     aside = NORMAL_95 * math.sqrt(many) / 2
     low, high = math.floor(many / 2 - aside), math.ceil(many / 2 + aside)
     return statistics.median(ranked), ranked[max(0, low)], ranked[min(many - 1, high)]
