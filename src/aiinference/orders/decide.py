@@ -16,7 +16,7 @@ from aiinference.api.orders import InferenceServiceStatus
 from aiinference.api.reasons import Authentication, ExposureType, HttpsMode, UpdateStrategy
 from aiinference.classes.policy import EffectivePolicy, Exposure, Https, effective
 from aiinference.probes import deadline
-from aiinference.workload import frozen, names
+from aiinference.workload import frozen, names, pods
 from aiinference.workload.gate import KEYS_VOLUME
 from aiinference.workload.intent import Intent, Upkeep
 
@@ -40,7 +40,7 @@ def intent(o: Observation) -> Intent | None:
         asked=_asked(o.order, found.model),
         endpoint_type=found.model.resolution.endpoint_type,
         host=o.host,
-        startup_seconds=startup_seconds(o),
+        startup_seconds=deadline.seconds(found.model.facts.size_bytes),
         replicas=found.policy.min_replicas,
     )
 
@@ -114,8 +114,12 @@ def _asked(order: InferenceService, model: ResolvedModel) -> str:
 
 
 def startup_seconds(o: Observation) -> int:
-    """Return how long a replica may take until it answers."""
-    return deadline.seconds(o.resolved.model.facts.size_bytes if o.resolved.model else None)
+    """Return how long a replica may take until it answers: of what runs, as the kubelet was told.
+
+    The model's size is not known while the catalogue is asked; what was said must not change with that.
+    """
+    told = pods.startup_seconds(o.workload.pod_template) if o.workload else None
+    return told or deadline.seconds(o.resolved.model.facts.size_bytes if o.resolved.model else None)
 
 
 def would_open(wanted: Served, o: Observation) -> bool:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from aiinference.workload import gate, names
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from aiinference.workload.intent import Intent, Settings
 
 USER = 64535
@@ -66,6 +68,14 @@ def _spread(intent: Intent) -> dict[str, Any]:
         "whenUnsatisfiable": "ScheduleAnyway",
         "labelSelector": {"matchLabels": names.selector(intent.name)},
     }
+
+
+def startup_seconds(template: Mapping[str, Any]) -> int | None:
+    """Return how long a replica of a template may take until it answers; None when that is not said."""
+    containers = template.get("spec", {}).get("containers", [])
+    runtime: dict[str, Any] = next((one for one in containers if one.get("name") == names.RUNTIME), {})
+    probe = runtime.get("startupProbe")
+    return int(probe["periodSeconds"]) * int(probe["failureThreshold"]) if probe else None
 
 
 def _runtime(intent: Intent) -> dict[str, Any]:

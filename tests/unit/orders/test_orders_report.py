@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
@@ -12,9 +13,12 @@ from hypothesis import strategies as st
 
 from aiinference.api.reasons import OrderCondition, OrderPhase, OrderReason
 from aiinference.classes.policy import Exposure
+from aiinference.orders.decide import intent
 from aiinference.orders.report import status
 from aiinference.orders.state import Resolved
 from aiinference.probes.health import Health
+from aiinference.workload import names, pods
+from aiinference.workload.intent import Settings
 from kubekit.conditions import find
 from tests.kit.ordersmodels import policy
 from tests.kit.orderstates import (
@@ -300,3 +304,25 @@ def test_saying_the_same_again_changes_nothing(first: Observation, second: Obser
     assert status(again, LATER) == one
     assert find(one.conditions, "Ready") is not None
     assert (one.phase == OrderPhase.READY) == (said(one)["Ready"][0] == "True")
+
+
+def test_the_deadline_of_a_start_does_not_change_while_the_catalogue_is_asked() -> None:
+    resolved = planned()
+    wanted = intent(observed(resolved))
+    assert wanted is not None
+    made = workload(wanted)
+    template = pods.template(wanted, Settings(gate_image="gate"))
+    running = msgspec.structs.replace(made, spec=msgspec.structs.replace(made.spec, template=template))
+    scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": NOW}
+    loads = pod(conditions=[scheduled], containerStatuses=[_running()])
+    told = status(observed(resolved, running=running, pods=(loads,)), LATER).startup
+    away = stopped(OrderCondition.MODEL_RESOLVED, OrderReason.CATALOG_UNAVAILABLE, outage=True)
+    assert told is not None
+    assert told.deadline == NOW + timedelta(seconds=wanted.startup_seconds)
+    assert status(observed(away, running=running, pods=(loads,)), LATER).startup == told
+
+
+def _running() -> dict[str, Any]:
+    state = {"running": {"startedAt": NOW}}
+    named = {"name": names.RUNTIME, "image": "x", "imageID": "x"}
+    return named | {"ready": False, "started": False, "restartCount": 0, "state": state}
