@@ -184,7 +184,8 @@ async def test_what_answers_outlives_all_that_it_once_asked(
             assert "Rest: " in condition(waiting, "Ready").message
             assert not [one for one in await objects(world.client, world.namespace) if "later" in one]
             rule.times = 0
-            assert {write.partition("/")[0] for write in touched.seen} <= {"PATCH inferenceservices"}
+            written = {write.partition("/")[0] for write in touched.seen}
+            assert written <= {"PATCH inferenceservices", "POST events"}
         with system.without_planner():
             await look_again(world, "chat", system.planner)
             await waits(world, "later", "PlannerUnavailable", "is asked for again")
