@@ -209,6 +209,15 @@ class World:
 
         await eventually(enough, within=60)
 
+    async def until_journaled(self, ticket: Ticket, at_least: int) -> int:
+        """Return how much of an upload would outlive a kill of anybody, once that is so much."""
+
+        async def enough() -> int | None:
+            (one,) = [each for each in await self.catalogue.list_transfers() if each.id == ticket.session]
+            return one.offset if one.offset >= at_least else None
+
+        return await eventually(enough, within=60)
+
     async def received(self, ticket: Ticket) -> Manifest:
         """Return the manifest that says an upload is received."""
         return await self.catalogue.get_manifest(ticket.repository, "upload")
