@@ -41,7 +41,7 @@ async def until(look: Callable[[], Awaitable[float]], at_least: float) -> float:
             found = await look()
             if found >= at_least:
                 return found
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.05)
 
 
 def with_grants(kubeconfig: Path, folder: Path, catalogue: str) -> dict[str, str]:

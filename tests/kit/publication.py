@@ -42,6 +42,11 @@ async def upload(dmcr: Dmcr, repository: str, data: bytes, filename: str | None)
     return digest
 
 
+def transfer_of(repository: str, attempt: int) -> str:
+    """Return the transfer of an attempt at the repository's model."""
+    return f"publish-{repository.rpartition('/')[2]}-g1-a{attempt}"
+
+
 class Worker:
     """One attempt: ``await worker.start()``, then ``wait`` or ``kill``."""
 
@@ -54,7 +59,7 @@ class Worker:
             "PUBLICATION_DMCR_URL": url,
             "PUBLICATION_REPOSITORY": repository,
             "PUBLICATION_MODEL_NAME": repository.rpartition("/")[2],
-            "PUBLICATION_TRANSFER": f"publish-0f1e-g1-a{attempt}",
+            "PUBLICATION_TRANSFER": transfer_of(repository, attempt),
             "PUBLICATION_TERMINATION_FILE": str(self.termination),
             **environ,
         }

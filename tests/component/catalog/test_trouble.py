@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from modelio.registry import RegistryClient, TransferProgress
     from tests.kit.dmcr import Dmcr
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 UPLOAD: dict[str, Any] = {"upload": {}}
 GGUF = upload.tiny_gguf()
 

@@ -16,18 +16,19 @@ from aimodels.dmcr.swaps import Swaps
 from aimodels.dmcr.transfers import Transfer, transfer_key
 from kubekit.conditions import find
 from kubekit.resources import Job, Role, Secret
-from modelio.registry import NotFound, Patience, RegistryClient
+from modelio.registry import NotFound, RegistryClient
 from objectstore.filesystem import FileSystemStore
 from opskit.clock import SystemClock
 from tests.kit import upload
 from tests.kit.catalog import Cluster, running_catalog
 from tests.kit.controlplane import fresh_namespace
-from tests.kit.dmcr import Dmcr
 from tests.kit.eventually import eventually
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
+
+    from tests.kit.dmcr import Dmcr
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -42,21 +43,8 @@ def namespace(control_plane: Path) -> Iterator[str]:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def dmcr(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Dmcr]:
-    folder = tmp_path_factory.mktemp("dmcr")
-    async with Dmcr(f"file://{folder}/store", folder / "dmcr.log") as dmcr:
-        yield dmcr
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def registry(dmcr: Dmcr) -> AsyncIterator[RegistryClient]:
-    async with RegistryClient(dmcr.url, patience=Patience(retry=0)) as registry:
-        yield registry
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def cluster(control_plane: Path, namespace: str, dmcr: Dmcr) -> AsyncIterator[Cluster]:
-    async with running_catalog(control_plane, namespace, dmcr.url) as cluster:
+async def cluster(control_plane: Path, namespace: str, running_dmcr: Dmcr) -> AsyncIterator[Cluster]:
+    async with running_catalog(control_plane, namespace, running_dmcr.url) as cluster:
         yield cluster
 
 

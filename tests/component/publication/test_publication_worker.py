@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import io
+import itertools
 import json
 import tarfile
 from typing import TYPE_CHECKING
 
 import pytest
+import pytest_asyncio
 
 from aimodels.jobs.worker import Exit
+from aimodels.publication.__main__ import owner_of
 from aimodels.publication.outcome import Refused
 from aimodels.publication.publish import publish
 from modelio.registry import NotFound, RegistryClient
@@ -20,44 +23,64 @@ from tests.kit import models
 from tests.kit.cutter import Cutter
 from tests.kit.dmcr import Dmcr, digest_of
 from tests.kit.gate import Gate
-from tests.kit.publication import Worker, blob_of, manifest_of, upload
+from tests.kit.publication import Worker, blob_of, manifest_of, transfer_of, upload
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-REPOSITORY = "models/team/llama"
+_numbers = itertools.count(1)
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 RECEIVED = "d8_ai_models_dmcr_received_bytes_total"
 MIB = 1 << 20
 #: parts of 8 MiB, two of them on their way, and what was in the sockets
 NOT_JOURNALED = 24 * MIB
 
 
-@pytest.fixture
-async def dmcr(tmp_path: Path) -> AsyncIterator[Dmcr]:
-    async with Dmcr(f"file://{tmp_path}/store", tmp_path / "dmcr.log") as running:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def dmcr(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Dmcr]:
+    """Return a registry for the tests of this file: each has a repository of its own."""
+    folder = tmp_path_factory.mktemp("dmcr")
+    async with Dmcr(f"file://{folder}/store", folder / "dmcr.log") as running:
         yield running
 
 
-async def read_back(dmcr: Dmcr) -> modelpack.Artifact:
-    _, manifest = await manifest_of(dmcr, REPOSITORY)
+@pytest.fixture
+def repo() -> str:
+    """Return the name of a repository that no other test has."""
+    return f"models/team/m{next(_numbers)}"
+
+
+async def read_back(dmcr: Dmcr, repo: str) -> modelpack.Artifact:
+    _, manifest = await manifest_of(dmcr, repo)
     config = json.loads(manifest)["config"]["digest"]
-    return modelpack.read(manifest, await blob_of(dmcr, REPOSITORY, config))
+    return modelpack.read(manifest, await blob_of(dmcr, repo, config))
 
 
-async def published(dmcr: Dmcr, folder: Path, attempt: int = 1) -> str:
-    """Run an attempt to its good end and return the artifact's digest."""
-    worker = Worker(dmcr.url, REPOSITORY, folder, attempt)
+async def published(dmcr: Dmcr, repo: str) -> str:
+    """Publish to the good end, as another attempt would, in this process; return the artifact's digest."""
+    async with RegistryClient(dmcr.url) as client:
+        digest = await publish(client, repo, owner_of(transfer_of(repo, 1)))
+    assert (await manifest_of(dmcr, repo))[0] == digest
+    return digest
+
+
+async def by_process(dmcr: Dmcr, repo: str, folder: Path) -> str:
+    """Run an attempt as a process to its good end and return the artifact's digest."""
+    worker = Worker(dmcr.url, repo, folder)
     assert await worker.run() == Exit.DONE, worker.log.read_text()
-    return (await manifest_of(dmcr, REPOSITORY))[0]
+    return (await manifest_of(dmcr, repo))[0]
 
 
-async def test_a_lone_gguf_becomes_the_layer_without_another_copy(dmcr: Dmcr, tmp_path: Path) -> None:
+async def test_a_lone_gguf_becomes_the_layer_without_another_copy(
+    dmcr: Dmcr, repo: str, tmp_path: Path
+) -> None:
     data = models.gguf_bytes()
-    digest = await upload(dmcr, REPOSITORY, data, "llama.gguf")
+    digest = await upload(dmcr, repo, data, "llama.gguf")
     before = await dmcr.counter(RECEIVED)
-    await published(dmcr, tmp_path)
-    artifact = await read_back(dmcr)
+    await by_process(dmcr, repo, tmp_path)
+    artifact = await read_back(dmcr, repo)
     assert artifact.layers == (modelpack.Layer("llama.gguf", digest, len(data)),)
     assert artifact.facts is not None
     assert artifact.facts.quantization == "F16"
@@ -66,19 +89,17 @@ async def test_a_lone_gguf_becomes_the_layer_without_another_copy(dmcr: Dmcr, tm
 
 
 @pytest.mark.parametrize("name", [None, "weights"])
-async def test_a_gguf_is_known_by_its_bytes(dmcr: Dmcr, tmp_path: Path, name: str | None) -> None:
-    await upload(dmcr, REPOSITORY, models.gguf_bytes(), name)
-    await published(dmcr, tmp_path)
-    assert (await read_back(dmcr)).layers[0].path == (name or "model.gguf")
+async def test_a_gguf_is_known_by_its_bytes(dmcr: Dmcr, repo: str, name: str | None) -> None:
+    await upload(dmcr, repo, models.gguf_bytes(), name)
+    await published(dmcr, repo)
+    assert (await read_back(dmcr, repo)).layers[0].path == (name or "model.gguf")
 
 
-async def test_a_tar_becomes_a_layer_per_weight_file_and_one_of_small_files(
-    dmcr: Dmcr, tmp_path: Path
-) -> None:
+async def test_a_tar_becomes_a_layer_per_weight_file_and_one_of_small_files(dmcr: Dmcr, repo: str) -> None:
     files = models.checkpoint(shards=2, size=MIB)
-    await upload(dmcr, REPOSITORY, models.tar(files, "llama"), "llama.tar")
-    digest = await published(dmcr, tmp_path)
-    artifact = await read_back(dmcr)
+    await upload(dmcr, repo, models.tar(files, "llama"), "llama.tar")
+    digest = await published(dmcr, repo)
+    artifact = await read_back(dmcr, repo)
     *weights, small = artifact.layers
     assert [layer.path for layer in weights] == [
         "model-00001-of-00002.safetensors",
@@ -86,9 +107,9 @@ async def test_a_tar_becomes_a_layer_per_weight_file_and_one_of_small_files(
     ]
     for layer in weights:
         assert layer.digest == digest_of(files[layer.path])
-        assert await blob_of(dmcr, REPOSITORY, layer.digest) == files[layer.path]
+        assert await blob_of(dmcr, repo, layer.digest) == files[layer.path]
     assert (small.path, small.encoding, small.kind) == (modelpack.ROOT, "tar", "weight.config")
-    packed = await blob_of(dmcr, REPOSITORY, small.digest)
+    packed = await blob_of(dmcr, repo, small.digest)
     members = archives.layer_members(MemoryReader(packed), "layer")
     assert {one.path: packed[one.start : one.start + one.size] for one in members} == {
         path: data for path, data in files.items() if path.endswith(".json")
@@ -97,85 +118,83 @@ async def test_a_tar_becomes_a_layer_per_weight_file_and_one_of_small_files(
     assert artifact.facts.supported_features == ("ToolCalling",)
     assert artifact.facts.facts.chat_template == "tokenizer_config.json"
     before = await dmcr.counter(RECEIVED)
-    assert await published(dmcr, tmp_path, attempt=2) == digest
+    assert await published(dmcr, repo) == digest
     assert await dmcr.counter(RECEIVED) - before < 10_000
 
 
-async def test_equal_files_give_an_equal_artifact_however_they_were_packed(
-    dmcr: Dmcr, tmp_path: Path
-) -> None:
+async def test_equal_files_give_an_equal_artifact_however_they_were_packed(dmcr: Dmcr, repo: str) -> None:
     files = models.checkpoint()
-    await upload(dmcr, REPOSITORY, models.tar(files, "a"), "a.tar")
-    first = await published(dmcr, tmp_path)
+    await upload(dmcr, repo, models.tar(files, "a"), "a.tar")
+    first = await published(dmcr, repo)
     turned = dict(reversed(files.items()))
-    await upload(dmcr, REPOSITORY, models.tar({**turned, "notes.md": b"x"}), "b.tar")
-    assert await published(dmcr, tmp_path, attempt=2) == first
+    await upload(dmcr, repo, models.tar({**turned, "notes.md": b"x"}), "b.tar")
+    assert await published(dmcr, repo) == first
 
 
 def big() -> tuple[dict[str, bytes], bytes]:
-    files = models.checkpoint(shards=2, size=40 * MIB)
+    files = models.checkpoint(shards=2, size=28 * MIB)
     return files, models.tar(files)
 
 
-@pytest.mark.parametrize("after", [3 * MIB, 30 * MIB, 60 * MIB])
+@pytest.mark.parametrize("after", [3 * MIB, 26 * MIB, 44 * MIB])
 async def test_killed_in_the_middle_it_sends_only_what_was_not_journaled(
-    dmcr: Dmcr, tmp_path: Path, after: int
+    dmcr: Dmcr, repo: str, tmp_path: Path, after: int
 ) -> None:
     files, archive = big()
-    await upload(dmcr, REPOSITORY, archive, "big.tar")
+    await upload(dmcr, repo, archive, "big.tar")
     before = await dmcr.counter(RECEIVED)
     async with Gate(dmcr.port, after) as gate:
-        first = Worker(gate.url, REPOSITORY, tmp_path, 1)
+        first = Worker(gate.url, repo, tmp_path, 1)
         await first.start()
         await gate.reached.wait()
         await first.kill()
-    digest = await published(dmcr, tmp_path, attempt=2)
+    digest = await published(dmcr, repo)
     received = await dmcr.counter(RECEIVED) - before
     stored = sum(len(data) for path, data in files.items() if path.endswith(".safetensors"))
     assert stored <= received <= stored + NOT_JOURNALED
-    assert [layer.digest for layer in (await read_back(dmcr)).layers[:2]] == [
+    assert [layer.digest for layer in (await read_back(dmcr, repo)).layers[:2]] == [
         digest_of(files[path]) for path in sorted(files) if path.endswith("of-00002.safetensors")
     ]
-    assert await published(dmcr, tmp_path, attempt=3) == digest
+    assert await published(dmcr, repo) == digest
 
 
-async def test_the_registry_may_be_killed_and_started_again(dmcr: Dmcr, tmp_path: Path) -> None:
+async def test_the_registry_may_be_killed_and_started_again(dmcr: Dmcr, repo: str, tmp_path: Path) -> None:
     _, archive = big()
-    await upload(dmcr, REPOSITORY, archive, "big.tar")
+    await upload(dmcr, repo, archive, "big.tar")
     async with Gate(dmcr.port, 30 * MIB) as gate:
-        worker = Worker(gate.url, REPOSITORY, tmp_path, 1)
+        worker = Worker(gate.url, repo, tmp_path, 1)
         await worker.start()
         await gate.reached.wait()
         await dmcr.kill()
         gate.open()
         await dmcr.start()
         assert await worker.wait() == Exit.DONE, worker.log.read_text()
-    digest = (await manifest_of(dmcr, REPOSITORY))[0]
-    assert await published(dmcr, tmp_path, attempt=2) == digest
+    digest = (await manifest_of(dmcr, repo))[0]
+    assert await published(dmcr, repo) == digest
 
 
-async def test_broken_connections_cost_no_attempt(dmcr: Dmcr, tmp_path: Path) -> None:
+async def test_broken_connections_cost_no_attempt(dmcr: Dmcr, repo: str, tmp_path: Path) -> None:
     _, archive = big()
-    await upload(dmcr, REPOSITORY, archive, "big.tar")
-    async with Cutter(dmcr.port, 7 * MIB, times=8) as cutter:
-        worker = Worker(cutter.url, REPOSITORY, tmp_path, 1)
+    await upload(dmcr, repo, archive, "big.tar")
+    async with Cutter(dmcr.port, 7 * MIB, times=6) as cutter:
+        worker = Worker(cutter.url, repo, tmp_path, 1)
         assert await worker.run() == Exit.DONE, worker.log.read_text()
         assert cutter.left == 0
-    digest = (await manifest_of(dmcr, REPOSITORY))[0]
-    assert await published(dmcr, tmp_path, attempt=2) == digest
+    digest = (await manifest_of(dmcr, repo))[0]
+    assert await published(dmcr, repo) == digest
 
 
-async def test_a_newer_attempt_takes_over_from_a_half_dead_one(dmcr: Dmcr, tmp_path: Path) -> None:
+async def test_a_newer_attempt_takes_over_from_a_half_dead_one(dmcr: Dmcr, repo: str, tmp_path: Path) -> None:
     _, archive = big()
-    await upload(dmcr, REPOSITORY, archive, "big.tar")
+    await upload(dmcr, repo, archive, "big.tar")
     async with Gate(dmcr.port, 30 * MIB) as gate:
-        first = Worker(gate.url, REPOSITORY, tmp_path, 1)
+        first = Worker(gate.url, repo, tmp_path, 1)
         await first.start()
         await gate.reached.wait()
-        digest = await published(dmcr, tmp_path, attempt=2)
+        digest = await published(dmcr, repo)
         gate.open()
         assert await first.wait() in {Exit.DONE, Exit.TRANSIENT}
-    assert (await manifest_of(dmcr, REPOSITORY))[0] == digest
+    assert (await manifest_of(dmcr, repo))[0] == digest
 
 
 def tar_with_link() -> bytes:
@@ -225,21 +244,21 @@ REFUSED: dict[str, tuple[bytes, str, str, str]] = {
 }
 
 
-async def test_what_is_no_model_is_refused_with_what_to_do(dmcr: Dmcr) -> None:
+async def test_what_is_no_model_is_refused_with_what_to_do(dmcr: Dmcr, repo: str) -> None:
     async with RegistryClient(dmcr.url) as client:
         for data, filename, reason, words in REFUSED.values():
-            await upload(dmcr, REPOSITORY, data, filename)
+            await upload(dmcr, repo, data, filename)
             with pytest.raises(Refused) as caught:
-                await publish(client, REPOSITORY, "owner")
+                await publish(client, repo, "owner")
             assert caught.value.reason == reason
             assert words in str(caught.value)
         with pytest.raises(NotFound):
-            await client.get_manifest(REPOSITORY, "published")
+            await client.get_manifest(repo, "published")
 
 
-async def test_a_refusal_is_left_for_the_catalogue(dmcr: Dmcr, tmp_path: Path) -> None:
-    await upload(dmcr, REPOSITORY, b"GGUF\x03\0\0\0", "a\u00e9.gguf")
-    worker = Worker(dmcr.url, REPOSITORY, tmp_path)
+async def test_a_refusal_is_left_for_the_catalogue(dmcr: Dmcr, repo: str, tmp_path: Path) -> None:
+    await upload(dmcr, repo, b"GGUF\x03\0\0\0", "a\u00e9.gguf")
+    worker = Worker(dmcr.url, repo, tmp_path)
     assert await worker.run() == Exit.PERMANENT, worker.log.read_text()
     assert worker.verdict() == {
         "reason": "PublicationFailed",
@@ -247,8 +266,8 @@ async def test_a_refusal_is_left_for_the_catalogue(dmcr: Dmcr, tmp_path: Path) -
     }
 
 
-async def test_other_sources_are_refused_by_name(dmcr: Dmcr, tmp_path: Path) -> None:
-    worker = Worker(dmcr.url, REPOSITORY, tmp_path, PUBLICATION_SOURCE='{"type":"HuggingFace"}')
+async def test_other_sources_are_refused_by_name(dmcr: Dmcr, repo: str, tmp_path: Path) -> None:
+    worker = Worker(dmcr.url, repo, tmp_path, PUBLICATION_SOURCE='{"type":"HuggingFace"}')
     assert await worker.run() == Exit.PERMANENT
     assert worker.verdict() == {
         "reason": "UnsupportedSource",
@@ -256,16 +275,16 @@ async def test_other_sources_are_refused_by_name(dmcr: Dmcr, tmp_path: Path) -> 
     }
 
 
-async def test_without_an_upload_another_attempt_is_worth_it(dmcr: Dmcr, tmp_path: Path) -> None:
+async def test_without_an_upload_another_attempt_is_worth_it(dmcr: Dmcr, repo: str, tmp_path: Path) -> None:
     async with dmcr.client.get("/v2/") as answer:
         assert answer.status == 200
-    worker = Worker(dmcr.url, REPOSITORY, tmp_path)
+    worker = Worker(dmcr.url, repo, tmp_path)
     assert await worker.run() == Exit.TRANSIENT
     assert worker.verdict()["reason"] == ""
 
 
-async def test_settings_that_are_wrong_say_which(tmp_path: Path) -> None:
-    worker = Worker("http://127.0.0.1:1", REPOSITORY, tmp_path, PUBLICATION_NONSENSE="1")
+async def test_settings_that_are_wrong_say_which(repo: str, tmp_path: Path) -> None:
+    worker = Worker("http://127.0.0.1:1", repo, tmp_path, PUBLICATION_NONSENSE="1")
     async with asyncio.timeout(30):
         assert await worker.run() == Exit.WRONG_SETTINGS
     assert "PUBLICATION_NONSENSE" in worker.log.read_text()
