@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 DIGEST = "sha256:" + "ab" * 32
 OTHER_DIGEST = "sha256:" + "cd" * 32
 SIZE = 1_500_000_000
+#: how often storage and kubelet look for work, in seconds: each look costs the API server and the test
+LOOK_EVERY = 0.2
 
 
 class NotePad:
@@ -306,7 +308,7 @@ async def _storage(made: World) -> None:
         for claim in await made.fills():
             if not claim.spec.volume_name and not claim.metadata.deleting:
                 await _provision(made, claim)
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(LOOK_EVERY)
 
 
 async def _provision(made: World, claim: PersistentVolumeClaim) -> None:
@@ -354,7 +356,7 @@ async def _kubelet(made: World) -> None:
             }
             if not pod.finished and not pod.metadata.deleting and mounted <= bound:
                 await end_pod(made, pod, "Succeeded")
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(LOOK_EVERY)
 
 
 async def end_pod(made: World, pod: Pod, phase: str, *, exit_code: int = 0, message: str = "") -> None:

@@ -10,16 +10,18 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-STEP = 0.05
+#: What comes at once is seen at once; what takes long is not asked for all the time.
+STEP, MOST = 0.02, 0.25
 
 
 async def eventually(look: Callable[[], Awaitable[T | None]], *, within: float = 30.0) -> T:
     """Return the first true answer; AssertionError with the last one when none comes in time."""
-    deadline = asyncio.get_running_loop().time() + within
+    deadline, step = asyncio.get_running_loop().time() + within, STEP
     while True:
         found = await look()
         if found:
             return found
         if asyncio.get_running_loop().time() > deadline:
             raise AssertionError(f"not within {within} s; the last answer was {found!r}")
-        await asyncio.sleep(STEP)
+        await asyncio.sleep(step)
+        step = min(1.5 * step, MOST)
