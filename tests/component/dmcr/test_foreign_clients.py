@@ -12,6 +12,7 @@ import tarfile
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import pytest_asyncio
 
 from tests.kit.dmcr import Dmcr, digest_of
 
@@ -27,9 +28,13 @@ skopeo_needed = pytest.mark.skipif(
 curl_needed = pytest.mark.skipif(shutil.which("curl") is None, reason="curl is missing: apt-get install curl")
 
 
-@pytest.fixture
-async def dmcr(tmp_path: Path) -> AsyncIterator[Dmcr]:
-    async with Dmcr(f"file://{tmp_path}/store", tmp_path / "log") as running:
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def dmcr(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Dmcr]:
+    folder = tmp_path_factory.mktemp("dmcr")
+    async with Dmcr(f"file://{folder}/store", folder / "log") as running:
         yield running
 
 
@@ -113,7 +118,7 @@ async def test_skopeo_copies_an_oci_layout_in_and_out_unchanged(dmcr: Dmcr, tmp_
 async def test_skopeo_goes_through_a_docker_archive(dmcr: Dmcr, tmp_path: Path) -> None:
     layout = Layout(tmp_path / "in")
     layout.name("v1", layout.image("amd64"))
-    there = f"docker://127.0.0.1:{dmcr.port}/team/image"
+    there = f"docker://127.0.0.1:{dmcr.port}/team/archived"
     insecure = ("--src-tls-verify=false", "--dest-tls-verify=false")
     copy = ("skopeo", "--insecure-policy", "copy", *insecure)
     archive = f"docker-archive:{tmp_path}/image.tar"
