@@ -13,13 +13,15 @@ from hypothesis import strategies as st
 
 from aiinference.api.reasons import OrderCondition, OrderPhase, OrderReason
 from aiinference.classes.policy import Exposure
+from aiinference.orders import decide
 from aiinference.orders.decide import intent
 from aiinference.orders.report import status
-from aiinference.orders.state import Resolved
+from aiinference.orders.state import Halt, Resolved
 from aiinference.probes.health import Health
-from aiinference.workload import names, pods
+from aiinference.workload import names, pods, statefulset
 from aiinference.workload.intent import Settings
 from kubekit.conditions import find
+from kubekit.resources.workloads import StatefulSetSpec
 from tests.kit.ordersmodels import policy
 from tests.kit.orderstates import (
     LATER,
@@ -111,6 +113,37 @@ def test_an_answer_that_is_waited_for_takes_nothing_back_and_says_so_where_nothi
     refused = stopped(OrderCondition.MODEL_RESOLVED, OrderReason.MODEL_NOT_READY, held=policy())
     before = status(observed(refused), NOW)
     assert status(observed(waiting, earlier=before), LATER) == before
+
+
+@pytest.mark.parametrize(
+    ("condition", "held"),
+    [
+        (OrderCondition.MODEL_RESOLVED, policy()),
+        (OrderCondition.MODEL_RESOLVED, external()),
+        (OrderCondition.MODEL_RESOLVED, accelerated()),
+        (OrderCondition.PLANNED, accelerated()),
+    ],
+)
+def test_an_answer_that_is_waited_for_changes_nothing_of_what_is_said_of_a_running_order(
+    condition: OrderCondition, held: EffectivePolicy
+) -> None:
+    running = {
+        "name": "runtime",
+        "started": False,
+        "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}},
+    }
+    o = observed(planned(held), running=workload(), pods=(pod(containerStatuses=[running]),), host="h")
+    wanted = decide.intent(o)
+    assert wanted is not None
+    noted = statefulset.stateful_set(wanted, Settings(gate_image="gate", namespace="m"))
+    made = msgspec.convert({"template": noted["spec"]["template"], "replicas": 1}, StatefulSetSpec)
+    o = replace(o, workload=msgspec.structs.replace(workload(wanted), spec=made))
+    before = status(o, NOW)
+    known = msgspec.structs.replace(o.order, status=before)
+    halt = Halt(condition, OrderReason.PENDING, "It has been asked.", outage=True, waits=True)
+    model = o.resolved.model if condition is OrderCondition.PLANNED else None
+    waiting = replace(o, order=known, resolved=Resolved(halt, held, model))
+    assert status(waiting, LATER) == before
 
 
 @pytest.mark.parametrize(
