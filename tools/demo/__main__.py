@@ -142,10 +142,14 @@ def down(kubeconfig: Path | None) -> None:
     target = installation.existing_cluster(kubeconfig, progress)
     scenario.refuse_foreign(target, NAMESPACES)
     with progress.step(f"namespace {scenario.NAMESPACE} deleted"):
-        target.kubectl("delete", "namespace", scenario.NAMESPACE, "--ignore-not-found", "--timeout=90s")
+        scenario.remove(target)
     for release, namespace in installation.RELEASES:
         with progress.step(f"{release} uninstalled"):
-            target.helm("uninstall", release, "-n", namespace, "--ignore-not-found", "--wait")
+            # Pods and claims too: a namespace that still holds some is looked at again only seconds later.
+            whole = ("--ignore-not-found", "--wait", "--cascade", "foreground")
+            target.helm("uninstall", release, "-n", namespace, *whole)
+            claims = ("delete", "persistentvolumeclaims", "--all", "--timeout=90s")
+            target.kubectl("-n", namespace, *claims)
             target.kubectl("delete", "namespace", namespace, "--ignore-not-found", "--timeout=90s")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,12 +93,28 @@ def own_namespace(target: Target, name: str) -> None:
 
 def clear(target: Target, story: Story) -> None:
     """Remove what an earlier demo has left in the cluster, so that everything is seen again."""
-    try:
-        target.kubectl("get", "namespace", NAMESPACE)
-    except CommandFailed:
+    if _there(target):
+        story.say(f"an earlier demo's namespace {NAMESPACE} is deleted first")
+        remove(target)
+
+
+def remove(target: Target) -> None:
+    """Delete the demo's namespace.
+
+    What runs goes first, and then what it has used: a namespace is looked at again only after half of the
+    longest time that a Pod in it may take to end, and a Pod that serves an order may take minutes.
+    """
+    if not _there(target):
         return
-    story.say(f"an earlier demo's namespace {NAMESPACE} is deleted first")
-    target.kubectl("delete", "namespace", NAMESPACE, "--wait", "--timeout=120s", timeout=150)
+    for kinds in ("inferenceservices", "statefulsets,deployments", "pods,models,persistentvolumeclaims"):
+        with suppress(CommandFailed):  # a kind may be unknown: its module may not be there yet, or no more
+            words = ("delete", kinds, "--all", "--cascade=foreground", "--timeout=150s")
+            target.kubectl("-n", NAMESPACE, *words, timeout=180)
+    target.kubectl("delete", "namespace", NAMESPACE, "--timeout=120s", timeout=150)
+
+
+def _there(target: Target) -> bool:
+    return bool(target.kubectl("get", "namespace", NAMESPACE, "--ignore-not-found"))
 
 
 def order(target: Target, story: Story) -> None:
