@@ -33,8 +33,8 @@ demo: setup ## a real model uploaded, delivered to a Pod, ordered as a service t
 demo-down: setup ## remove all that `make demo` has made
 	@$(PY) -m tools.demo $(DEMO_CLUSTER) down
 
-.PHONY: bench bench-platform bench-copy bench-inspect bench-dmcr bench-gate bench-orders
-bench: bench-inspect bench-dmcr bench-gate bench-orders bench-copy bench-platform ## every benchmark, one after another
+.PHONY: bench bench-platform bench-copy bench-inspect bench-dmcr bench-gate bench-orders bench-ingress
+bench: bench-inspect bench-dmcr bench-gate bench-orders bench-copy bench-platform bench-ingress ## every benchmark, one after another
 
 bench-platform: setup ## the installed module: upload to Ready, deletion, memory (root)
 	@PYTHONPATH=. $(PY) tests/bench/platform_bench.py

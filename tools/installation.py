@@ -37,6 +37,7 @@ HELM_TIMEOUT = "180s"
 UPLOAD_PORT = 30443
 #: hosts of orders; devcluster's ingress serves them
 DOMAIN_TEMPLATE = "%s.services.devcluster.test"
+INGRESS_CLASS = "traefik"
 
 
 class CommandFailed(Exception):
@@ -115,8 +116,10 @@ def install_chart(target: Target, reference: str, values: Sequence[str] = ()) ->
 
 def install_inference(target: Target, reference: str, gate: str, llama: str) -> None:
     """Install or upgrade ai-inference, which has its processes in the same image, and wait likewise."""
-    domain = f"domainTemplate={DOMAIN_TEMPLATE}"
-    given = (f"image.reference={reference}", f"images.gate={gate}", f"images.llama={llama}", domain)
+    reached = [f"domainTemplate={DOMAIN_TEMPLATE}"]
+    if target.directory is not None:
+        reached.append(f"ingressClass={INGRESS_CLASS}")
+    given = (f"image.reference={reference}", f"images.gate={gate}", f"images.llama={llama}", *reached)
     _install(target, INFERENCE_RELEASE, INFERENCE_NAMESPACE, given)
 
 

@@ -20,7 +20,7 @@ def main() -> int:
     """Return 0 when everything is there; otherwise say in one line what is missing and return 1."""
     progress = Progress()
     kept = cache.folder("devcluster")
-    parts = (*components.CONTROL_PLANE, *components.NODE)
+    parts = (*components.CONTROL_PLANE, *components.NODE, *components.INGRESS)
     node_commands = wanted.NODE_COMMANDS if os.geteuid() == 0 else {}
     try:
         wanted.provide(wanted.find(parts, node_commands | PEERS, kept), kept, progress)
