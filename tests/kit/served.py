@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import fcntl
 import http.client
 import json
 import subprocess
@@ -16,6 +17,7 @@ from tools.installation import INFERENCE_NAMESPACE
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from tests.kit.cluster import Platform
 
@@ -32,6 +34,8 @@ class Client:
         secret = get("-n", namespace, "secret", status["authSecretName"])
         self.key = base64.b64decode(secret["data"]["token"]).decode()
         self._address = get("-n", namespace, "service", order)["spec"]["clusterIP"]
+        #: what OpenAI's own client is given
+        self.url = f"http://{self._address}/v1"
 
     @contextmanager
     def ask(self, path: str, key: str, **body: Any) -> Iterator[http.client.HTTPResponse]:
@@ -52,23 +56,30 @@ class Client:
             return answer.status
 
 
-def upload(platform: Platform, namespace: str) -> None:
-    """Have the real model in a namespace."""
-    words = [sys.executable, "-m", "aictl", "upload", MODEL, str(gemma.fetch()), "--create", "-n", namespace]
-    words += ["--kubeconfig", str(platform.target.kubeconfig)]
+def upload(platform: Platform, namespace: str, name: str = MODEL, file: Path | None = None) -> None:
+    """Have the real model in a namespace, or another file."""
+    words = [sys.executable, "-m", "aictl", "upload", name, str(file or gemma.fetch())]
+    words += ["--create", "-n", namespace, "--kubeconfig", str(platform.target.kubeconfig)]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=180)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def order(platform: Platform, namespace: str, name: str = ORDER) -> None:
-    """Order the model of the namespace under the class that comes with the product."""
+def order(
+    platform: Platform,
+    namespace: str,
+    name: str = ORDER,
+    *,
+    model: str = MODEL,
+    klass: str | None = "default-llm",
+) -> None:
+    """Order a model of the namespace under the class that comes with the product, another one, or none."""
     manifest = {
         "apiVersion": "ai.deckhouse.io/v1alpha1",
         "kind": "InferenceService",
         "metadata": {"name": name, "namespace": namespace},
         "spec": {
-            "inferenceServiceClassName": "default-llm",
-            "model": {"src": "ai-models", "ref": {"kind": "Model", "name": MODEL}},
+            **({"inferenceServiceClassName": klass} if klass else {}),
+            "model": {"src": "ai-models", "ref": {"kind": "Model", "name": model}},
         },
     }
     platform.target.kubectl("apply", "-f", "-", stdin=json.dumps(manifest))
@@ -89,11 +100,32 @@ def wait(
 
 
 @contextmanager
+def answering(
+    platform: Platform,
+    namespace: str,
+    name: str = ORDER,
+    *,
+    model: str = MODEL,
+    klass: str | None = "default-llm",
+) -> Iterator[None]:
+    """Have an order that answers, of a model that is there, and none afterwards.
+
+    A replica asks for one of the node's two cores, so that orders of tests that run at a time take turns.
+    """
+    with platform.target.kubeconfig.with_suffix(".orders.lock").open("w") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        order(platform, namespace, name, model=model, klass=klass)
+        try:
+            wait(platform, namespace, name=name)
+            yield
+        finally:
+            words = ("delete", "inferenceservice", name, "--ignore-not-found", "--timeout=120s")
+            platform.target.kubectl("-n", namespace, *words, timeout=130)
+
+
+@contextmanager
 def ordered(platform: Platform, namespace: str) -> Iterator[str]:
     """Give the namespace with the model uploaded and ordered, when it answers."""
     upload(platform, namespace)
-    order(platform, namespace)
-    wait(platform, namespace)
-    yield namespace
-    words = ("delete", "inferenceservice", ORDER, "--ignore-not-found", "--timeout=120s")
-    platform.target.kubectl("-n", namespace, *words, timeout=130)
+    with answering(platform, namespace):
+        yield namespace
