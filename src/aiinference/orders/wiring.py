@@ -26,7 +26,7 @@ from kubekit.controller import Again, Controller, Done
 from kubekit.errors import ApiError, Transient
 from kubekit.events import Recorder
 from kubekit.manager import Stage
-from kubekit.queue import KeyedQueue
+from kubekit.queue import KeyedQueue, Priority
 from kubekit.resources import Pod, Secret, StatefulSet
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Orders:
         pods = manager.informer(Pod, selectors=_MANAGED, indexes={"order": _order_of})
         classes = manager.informer(InferenceServiceClass)
         self._orders, self._workloads, self._pods = orders.store, workloads.store, pods.store
-        orders.feed(self._queue, lambda change: [change.key])
+        orders.subscribe(self._ordered)
         workloads.feed(self._queue, lambda change: [change.key])
         pods.feed(self._queue, _orders_of)
         classes.feed(self._queue, self._of_class)
@@ -108,6 +108,12 @@ class Orders:
         manager.add_task("asking the planner", self._sources.plans.run, Stage.LEADING)
         manager.add_task("probing", self._probing.run, Stage.LEADING)
         manager.add_controller(Controller("orders", self._queue, self._reconcile))
+
+    def _ordered(self, change: Change[InferenceService], priority: Priority) -> None:
+        """Have an order looked at; one that was just told something gives way to those told nothing yet."""
+        before, after = change.before, change.after
+        told = before is not None and before.status is None and after is not None and after.status is not None
+        self._queue.add(change.key, Priority.LOW if told else priority)
 
     def _of_class(self, change: Change[InferenceServiceClass]) -> Iterable[Key]:
         name = change.key[1]

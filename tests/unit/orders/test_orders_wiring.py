@@ -15,9 +15,10 @@ from aiinference.recipes.catalogue import shipped
 from aiinference.workload import names
 from aiinference.workload.intent import Settings
 from kubekit.errors import Forbidden, Unreachable
+from kubekit.queue import Priority
 from kubekit.resources import Pod, StatefulSet
 from kubekit.resources.meta import OwnerReference
-from kubekit.store import Store
+from kubekit.store import Change, Store
 from opskit.clock import ManualClock
 from tests.kit.ordersmodels import order
 from tests.kit.orderstates import external, planned, workload
@@ -50,6 +51,7 @@ class World:
         self.resolved, self.unread = resolved or planned(), unread
         self.addresses: list[tuple[str, ...] | None] = []
         self.said: list[dict[str, Any]] = []
+        self.changes: list[Any] = []
         plain = order("qwen")
         head = msgspec.structs.replace(plain.metadata, uid="order", resource_version="1")
         made = workload(noted={})
@@ -76,7 +78,7 @@ class World:
     def informer(self, struct: Any, *, indexes: Any = None, **_: Any) -> SimpleNamespace:
         store: Store[Any] = Store(struct.KIND.name, indexes)
         store.replace(self.held.get(struct, []))
-        return SimpleNamespace(store=store, feed=lambda *_: None)
+        return SimpleNamespace(store=store, feed=lambda *_: None, subscribe=self.changes.append)
 
     def add_task(self, *_: Any) -> None: ...
 
@@ -166,3 +168,16 @@ async def test_an_order_whose_secret_cannot_be_read_says_so(monkeypatch: pytest.
     assert told["ModelResolved"][0] == "ModelResolved"
     assert told["Ready"][0] == "ObjectRefused"
     assert "no right to read secrets" in told["Ready"][1]
+
+
+async def test_an_order_that_was_told_something_gives_way_to_those_that_were_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch, running=False)
+    (changed,) = world.changes
+    told, new = order("told"), order("new")
+    after = msgspec.structs.replace(told, status=SEEN)
+    changed(Change(("support", "told"), told.metadata, told, after), Priority.HIGH)
+    changed(Change(("support", "new"), new.metadata, None, new), Priority.HIGH)
+    queue = world.controller.queue
+    assert [await queue.get(), await queue.get()] == [("support", "new"), ("support", "told")]
