@@ -134,6 +134,8 @@ class Probing:
 
     def _judged(self, followed: _Followed, outcome: Outcome) -> Health:
         """Return the health after an answer; replicas of a new launch begin without a past."""
+        if outcome.busy:  # neither silence nor an answer, so that it ends no start
+            return health.step(followed.health, outcome, self._clock.now())
         if followed.starts and not outcome.ok:
             followed.starts = False
             return health.Health()
@@ -143,7 +145,10 @@ class Probing:
         return health.step(followed.health, outcome, self._clock.now())
 
     async def _asked(self, followed: _Followed) -> Outcome | None:
-        """Return the worst of the replicas' answers, as any may be met by a user; None while it starts."""
+        """Return the worst of the replicas' answers, as any may be met by a user; None while it starts.
+
+        A busy one has not answered: it counts where all are.
+        """
         target = followed.target
         if not target.addresses:
             return None if followed.health.well is None else Outcome("No replica is ready.", 0.0)
@@ -153,4 +158,4 @@ class Probing:
                 for address in target.addresses
             )
         )
-        return next((one for one in answers if not one.ok), answers[0])
+        return min(answers, key=lambda one: (not one.wrong, one.busy))

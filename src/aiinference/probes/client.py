@@ -38,7 +38,7 @@ class Outcome:
     @property
     def ok(self) -> bool:
         """Tell whether the order answers."""
-        return not self.wrong
+        return not (self.wrong or self.busy)
 
 
 class Prober:

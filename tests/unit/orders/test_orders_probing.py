@@ -40,6 +40,7 @@ class Asked:
     def __init__(self) -> None:
         #: ``{}`` in a text is another word each time
         self.wrong: dict[str, str] = {}
+        self.busy: set[str] = set()
         self.seen: list[tuple[str, str | None]] = []
 
     async def __aenter__(self) -> Self:
@@ -49,7 +50,7 @@ class Asked:
 
     async def ask(self, host: str, _port: int, _question: Question, key: str | None) -> Outcome:
         self.seen.append((host, key))
-        return Outcome(self.wrong.get(host, "").format(len(self.seen)), 0.1)
+        return Outcome(self.wrong.get(host, "").format(len(self.seen)), 0.1, busy=host in self.busy)
 
 
 class World:
@@ -116,6 +117,30 @@ async def test_the_worst_of_the_replicas_counts() -> None:
         found = world.health()
         assert found is not None
         assert (found.well, found.wrong) == (None, "refused")
+
+
+@pytest.mark.parametrize("wrong", ["", "refused"])
+async def test_a_busy_replica_does_not_speak_for_one_that_has_answered(wrong: str) -> None:
+    async with World().running() as world:
+        world.asked.busy.add("10.0.0.1")
+        world.asked.wrong["10.0.0.2"] = wrong
+        world.probing.follow(KEY, replace(TARGET, addresses=("10.0.0.1", "10.0.0.2")), Health())
+        await world.pass_by(3)
+        found = world.health()
+        assert found is not None
+        assert (found.well, found.wrong) == (None if wrong else True, wrong)
+
+
+async def test_a_start_does_not_end_while_there_is_no_room_for_a_question() -> None:
+    async with World().running() as world:
+        world.asked.busy.add("10.0.0.1")
+        world.probing.follow(KEY, replace(TARGET, rolling=True), Health(well=True))
+        await world.pass_by(40)
+        world.probing.follow(KEY, TARGET, Health())
+        await world.pass_by(40)
+        world.probing.follow(KEY, replace(TARGET, addresses=()), Health())
+        await world.pass_by(90)
+        assert world.health() == Health(), "no replica of the new launch has ever answered"
 
 
 async def test_replicas_that_go_after_the_first_answer_are_a_failure_in_time() -> None:

@@ -11,14 +11,14 @@ from aiinference.probes.client import Outcome
 from aiinference.probes.health import Health, Verdict, pause, resumed, step, verdict
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-GOOD, BAD = Outcome("", 0.1), Outcome("nobody answers.", 5.0)
+GOOD, BAD, BUSY = Outcome("", 0.1), Outcome("nobody answers.", 5.0), Outcome("", 0.1, busy=True)
 
 
 def _after(answers: str, every: int = 20, start: Health | None = None) -> Health:
-    """Return the health after answers written as ``+`` and ``-``."""
+    """Return the health after answers written as ``+``, ``-``, and ``b`` for one that is busy."""
     now, found = NOW, start or Health()
     for answer in answers:
-        found = step(found, GOOD if answer == "+" else BAD, now)
+        found = step(found, {"+": GOOD, "-": BAD, "b": BUSY}[answer], now)
         now += timedelta(seconds=every)
     return found
 
@@ -26,13 +26,6 @@ def _after(answers: str, every: int = 20, start: Health | None = None) -> Health
 def _said(found: Health) -> tuple[bool, OrderPhase, OrderReason]:
     what = verdict(found)
     return what.ready, what.phase, what.reason
-
-
-def test_an_order_that_is_busy_is_neither_well_nor_ill() -> None:
-    busy = Outcome("", 0.1, busy=True)
-    for before in ("", "-", "+", "+-", "+---", "+---+"):
-        found = _after(before)
-        assert step(found, busy, NOW + timedelta(hours=1)) == found
 
 
 WAITING = (False, OrderPhase.PENDING, OrderReason.HEALTH_CHECK_FAILED)
@@ -71,6 +64,31 @@ def test_recovery_takes_more_than_one_good_answer_in_a_row() -> None:
     assert _said(_after("+---+-+")) == ILL
     assert _said(_after("+---++")) == READY
     assert _said(_after("+---++--")) == READY
+
+
+def test_an_order_that_is_busy_for_a_while_is_neither_well_nor_ill() -> None:
+    for before in ("", "-", "+", "+-", "+---", "+---+"):
+        busy, known = _after(before + "b" * 15), _after(before)
+        assert (_said(busy), busy.failures, busy.successes) == (_said(known), known.failures, known.successes)
+    assert _said(_after("+" + ("b" * 14 + "+") * 10)) == READY
+
+
+def test_an_order_that_is_busy_for_minutes_on_end_is_not_known_to_be_well() -> None:
+    ill = _after("+" + "b" * 18)
+    assert _said(ill) == ILL
+    assert "no room for a check" in verdict(ill).message
+    assert _said(_after("+---+" + "b" * 60)) == ILL
+    assert _said(_after("+" + "b" * 60 + "++")) == READY
+    assert _said(_after("+" + "bbbbbbb--" * 3)) == ILL, "a hanging runtime behind a full gate"
+    assert _said(_after("b" * 60)) == WAITING
+
+
+def test_an_order_without_room_from_the_start_says_so() -> None:
+    for answers in ("b", "bbb", "b" * 60):
+        assert "no room for a check" in verdict(_after(answers)).message
+    assert health.gist(_after("b")) != health.gist(_after("")), "it is told at once"
+    assert health.gist(_after("b")) == health.gist(_after("b" * 60)), "and once"
+    assert pause(_after("+b")) < pause(_after("+"))
 
 
 def test_a_new_process_goes_on_where_the_old_one_was() -> None:
