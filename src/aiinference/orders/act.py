@@ -127,7 +127,7 @@ class Actor:
     async def _replace(self, manifest: Mapping[str, Any]) -> None:
         head = manifest["metadata"]
         data = {name: manifest["data"].get(name) for name in (auth.TOKEN, auth.PREVIOUS)}
-        changed = {name: head[name] for name in ("annotations", "resourceVersion")}
+        changed = {name: head[name] for name in ("annotations", "labels", "resourceVersion")}
         body = {"metadata": changed, "data": data}
         await self._client.patch(Secret, head["name"], body, namespace=head["namespace"])
 

@@ -380,16 +380,22 @@ async def test_nothing_of_somebody_else_is_taken_over_or_deleted(world: World) -
     await world.admin.delete(Secret, "support-llm-auth", world.elsewhere)
 
     role = world.here(FORMS["Role"])
-    await world.admin.create({**role, "metadata": {"name": "theirs", "namespace": world.elsewhere}})
-    with pytest.raises(Invalid, match="belong to an order, and no others"):
-        await world.controller.delete(Role, "theirs", world.elsewhere)
+    labels = role["metadata"]["labels"]
+    other = {"ownerReferences": [OWNERS[0] | {"kind": "Model"}]}
+    for name, more in (("theirs", {}), ("theirs-auth-reader", {}), ("support-llm-auth-reader", other)):
+        head = {"name": name, "namespace": world.elsewhere, "labels": labels}
+        await world.admin.create({**role, "metadata": head | more})
+        with pytest.raises(Invalid, match="belong to an order, and no others"):
+            await world.controller.delete(Role, name, world.elsewhere)
+        await world.admin.delete(Role, name, world.elsewhere)
 
 
 OWNERS = KEY["metadata"]["ownerReferences"]
 
 
 async def test_its_own_objects_are_put_right_and_deleted(world: World) -> None:
-    for manifest in (KEY, CERTIFICATE, FORMS["Role"]):
+    """Whoever may edit them takes labels off: that neither keeps an order open nor its key as it is."""
+    for manifest in (KEY, CERTIFICATE, FORMS["Role"], FORMS["Ingress"]):
         made = world.here(manifest)
         kind, name = kind_of(made), made["metadata"]["name"]
         await world.controller.create(made)
@@ -398,8 +404,12 @@ async def test_its_own_objects_are_put_right_and_deleted(world: World) -> None:
         await world.controller.patch(
             kind, name, made, namespace=world.elsewhere, content="apply", field_manager="t", force=True
         )
+        await world.admin.patch(kind, name, bare, namespace=world.elsewhere)
+    owned = {"ownerReferences": [OWNERS[0] | {"controller": False}]}
+    await world.admin.patch(Role, "support-llm-auth-reader", {"metadata": owned}, namespace=world.elsewhere)
     await world.controller.delete(Secret, "support-llm-tls", world.elsewhere)
     await world.controller.delete(Role, "support-llm-auth-reader", world.elsewhere)
+    await world.controller.delete(kind_of(FORMS["Ingress"]), "support-llm", world.elsewhere)
     with pytest.raises(Invalid, match="deletes certificates of orders, and no other Secrets"):
         await world.controller.delete(Secret, "support-llm-auth", world.elsewhere)
 
