@@ -30,7 +30,7 @@ HARDENED = {
 
 def container(intent: Intent, settings: Settings) -> dict[str, Any]:
     """Return the sidecar, which starts before the runtime and ends after it."""
-    alive = {"httpGet": {"path": ALIVE_PATH, "port": API_PORT}, "timeoutSeconds": 5}
+    alive = {"httpGet": {"path": ALIVE_PATH, "port": API_PORT}}
     mounts: list[dict[str, Any]] = [{"name": RUN_VOLUME, "mountPath": _RUN_FOLDER}]
     if intent.keys:
         mounts.append({"name": KEYS_VOLUME, "mountPath": _KEYS_FOLDER, "readOnly": True})
@@ -45,8 +45,8 @@ def container(intent: Intent, settings: Settings) -> dict[str, Any]:
             {"name": "metrics", "containerPort": METRICS_PORT, "protocol": "TCP"},
             {"name": "drain", "containerPort": DRAIN_PORT, "protocol": "TCP"},
         ],
-        "startupProbe": {**alive, "periodSeconds": 1, "failureThreshold": 60},
-        "livenessProbe": {**alive, "periodSeconds": 20, "failureThreshold": 6},
+        "startupProbe": {**alive, "periodSeconds": 1, "timeoutSeconds": 1, "failureThreshold": 60},
+        "livenessProbe": {**alive, "periodSeconds": 20, "timeoutSeconds": 5, "failureThreshold": 6},
         "resources": {
             "requests": {"cpu": "20m", "memory": "48Mi", "ephemeral-storage": "16Mi"},
             "limits": {"memory": "256Mi"},

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 USER = 64535
 _PROBE_SECONDS = 5
-#: nobody should wait for an answer that could be had
-_START_PROBE_SECONDS = 1
+#: Nobody should wait for an answer that could be had. A kubelet asks again once the last question is over, so
+#: a question takes no longer than the time between two, or a silent runtime would have several times as long.
+_START_PROBE = {"periodSeconds": 1, "timeoutSeconds": 1}
 _TMP = {"name": "tmp", "mountPath": "/tmp"}  # noqa: S108 inside the container
 
 
@@ -82,18 +83,16 @@ def _runtime(intent: Intent) -> dict[str, Any]:
     recipe = intent.plan.recipe
     memory = str(recipe.resources.memory_bytes)
     # Asked through the gate, since the runtime itself is heard inside the Pod only.
-    health = {
-        "httpGet": {"path": gate.HEALTH_PATH, "port": gate.API_PORT},
-        "timeoutSeconds": _PROBE_SECONDS,
-    }
-    attempts = math.ceil(intent.startup_seconds / _START_PROBE_SECONDS)
+    asked = {"httpGet": {"path": gate.HEALTH_PATH, "port": gate.API_PORT}}
+    health = {**asked, "timeoutSeconds": _PROBE_SECONDS}
+    attempts = math.ceil(intent.startup_seconds / _START_PROBE["periodSeconds"])
     return {
         "name": names.RUNTIME,
         "image": recipe.image,
         "imagePullPolicy": "IfNotPresent",
         "command": list(recipe.command),
         "env": [{"name": name, "value": value} for name, value in sorted(recipe.env.items())],
-        "startupProbe": {**health, "periodSeconds": _START_PROBE_SECONDS, "failureThreshold": attempts},
+        "startupProbe": {**asked, **_START_PROBE, "failureThreshold": attempts},
         "readinessProbe": {**health, "periodSeconds": _PROBE_SECONDS, "failureThreshold": 3},
         # Long answers may keep every thread of a runtime busy, and that is no reason to end it.
         "livenessProbe": {**health, "periodSeconds": 30, "failureThreshold": 20},

@@ -117,6 +117,13 @@ def test_a_runtime_is_asked_through_the_gate_and_for_as_long_as_its_model_is_lar
     assert start["periodSeconds"] * (start["failureThreshold"] - 1) < 302
 
 
+def test_a_start_that_is_met_with_silence_ends_when_it_was_said_to() -> None:
+    """A kubelet asks one after another: a question that may take longer than a period stretches the bound."""
+    pod = _pod(orders.intent())
+    for container in (*pod["initContainers"], *pod["containers"]):
+        assert container["startupProbe"]["timeoutSeconds"] <= container["startupProbe"]["periodSeconds"]
+
+
 @EVERY
 def test_the_gate_starts_before_the_runtime_and_understands_what_it_is_told(
     intent: Intent, settings: Settings
