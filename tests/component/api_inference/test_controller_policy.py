@@ -141,6 +141,22 @@ def variables(**entry: Any) -> Callable[[Any], object]:
     return lambda made: container(made).update(env=[{"name": "X", "valueFrom": entry}])
 
 
+def annotated(key: str, value: str = "team/x") -> Callable[[Any], object]:
+    return lambda made: made["metadata"].setdefault("annotations", {}).update({key: value})
+
+
+#: by which ingress controllers and DNS lead elsewhere, or read what is not the order's
+ANNOTATIONS = (
+    "nginx.ingress.kubernetes.io/server-snippet",
+    "nginx.ingress.kubernetes.io/server-alias",
+    "nginx.ingress.kubernetes.io/auth-tls-secret",
+    "nginx.ingress.kubernetes.io/proxy-ssl-secret",
+    "haproxy-ingress.github.io/config-backend",
+    "external-dns.alpha.kubernetes.io/hostname",
+)
+AS_NEEDED = "as orders need it, and no further"
+
+
 @pytest.mark.parametrize("form", FORMS)
 async def test_the_objects_of_an_order_are_taken(world: World, form: str) -> None:
     await world.offer(FORMS[form])
@@ -179,6 +195,7 @@ def refusals() -> list[Any]:
             ("ips", lambda made: made["spec"].update(externalIPs=["192.0.2.1"]), "inside the cluster"),
             ("pods", lambda made: made["spec"].update(selector={"app": "other"}), "to Pods of the order"),
             ("all", lambda made: made["spec"].pop("selector"), "to Pods of the order"),
+            ("dns", annotated("external-dns.alpha.kubernetes.io/hostname"), AS_NEEDED),
         ],
         "Ingress": [
             (
@@ -206,13 +223,8 @@ def refusals() -> list[Any]:
             ("any-host", lambda made: made["spec"]["rules"][0].pop("host"), "hosts of the domain"),
             ("tls-host", lambda made: made["spec"]["tls"][0]["hosts"].append("x.org"), "hosts of the domain"),
             ("tls", lambda made: made["spec"]["tls"][0].update(secretName="x"), "with its certificate only"),
-            (
-                "snippet",
-                lambda made: made["metadata"]["annotations"].update(
-                    {"nginx.ingress.kubernetes.io/server-snippet": "x"}
-                ),
-                "gives no program",
-            ),
+            *[(key.partition("/")[2], annotated(key), AS_NEEDED) for key in ANNOTATIONS],
+            ("value", annotated("nginx.ingress.kubernetes.io/proxy-body-size", "1m; }"), AS_NEEDED),
         ],
         "NetworkPolicy": [("pods", lambda made: made["spec"].update(podSelector={}), "selects the Pods")],
         "PodDisruptionBudget": [
@@ -425,6 +437,21 @@ async def test_a_host_of_an_earlier_domain_is_kept(world: World) -> None:
     made["spec"]["rules"][0]["host"] = "other.old.example.com"
     with pytest.raises(Invalid, match="hosts of the domain"):
         await world.controller.patch(kind_of(made), name, made, namespace=world.elsewhere, **again)
+    await world.admin.delete(kind_of(made), name, world.elsewhere)
+
+
+async def test_what_others_have_annotated_is_kept_and_not_changed(world: World) -> None:
+    made = world.here(FORMS["Ingress"])
+    key, kind = "nginx.ingress.kubernetes.io/whitelist-source-range", kind_of(made)
+    annotated(key, "192.0.2.0/24")(made)
+    await world.admin.create(made)
+    again: dict[str, Any] = {"content": "apply", "field_manager": "t", "force": True}
+    name = made["metadata"]["name"]
+    await world.controller.patch(kind, name, world.here(FORMS["Ingress"]), namespace=world.elsewhere, **again)
+    annotated(key, "0.0.0.0/0")(made)
+    with pytest.raises(Invalid, match=AS_NEEDED):
+        await world.controller.patch(kind, name, made, namespace=world.elsewhere, **again)
+    await world.admin.delete(kind, name, world.elsewhere)
 
 
 async def test_its_own_secrets_are_its_own(world: World) -> None:

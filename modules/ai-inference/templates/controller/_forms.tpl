@@ -29,20 +29,32 @@ validations:
     message: the controller of ai-inference writes Roles that read the Secret <order>-auth, and no others
 {{- end -}}
 
+{{/* What may be annotated; argument: list of keys. DNS, ingress controllers and service meshes do as annotations say. */}}
+{{- define "ai-inference.annotated" -}}
+- expression: >-
+    object.metadata.?annotations.orValue({}).all(key, {{ with . }}(key in ['{{ join "', '" . }}'] &&
+    object.metadata.annotations[key].matches('^[-.a-z0-9]+$')) || {{ end }}(oldObject != null &&
+    oldObject.metadata.?annotations[?key].orValue('') == object.metadata.annotations[key]))
+  message: the controller of ai-inference annotates what leads to an order as orders need it, and no further
+{{- end -}}
+
 {{- define "ai-inference.formOf.services" -}}
 validations:
   - expression: >-
       object.spec.type == 'ClusterIP' && object.spec.?externalIPs.orValue([]).size() == 0 &&
       object.spec.?selector.orValue({}) == {'{{ .label }}': object.metadata.name}
     message: the controller of ai-inference writes Services inside the cluster that lead to Pods of the order only
+  {{- include "ai-inference.annotated" list | nindent 2 }}
 {{- end -}}
 
 {{- define "ai-inference.formOf.ingresses" -}}
+{{- $keys := list "cert-manager.io/cluster-issuer" -}}
+{{- range list "proxy-body-size" "proxy-buffering" "proxy-request-buffering" "proxy-http-version" "proxy-read-timeout" "proxy-send-timeout" "ssl-redirect" -}}
+{{- $keys = append $keys (printf "nginx.ingress.kubernetes.io/%s" .) -}}
+{{- end -}}
 variables:
   - name: hosts
     expression: "object.spec.?rules.orValue([]).map(rule, rule.?host.orValue(''))"
-  - name: annotated
-    expression: "oldObject != null ? oldObject.metadata.?annotations.orValue({}) : {}"
   - name: kept
     expression: "oldObject != null ? oldObject.spec.?rules.orValue([]).map(rule, rule.?host.orValue('')) : []"
 validations:
@@ -55,9 +67,7 @@ validations:
       variables.hosts.all(host, host in variables.kept || {{ .hosts }}) &&
       object.spec.?tls.orValue([]).all(one, one.?hosts.orValue([]).all(host, host in variables.hosts))
     message: the controller of ai-inference takes hosts of the domain for orders, and no others
-  - expression: >-
-      object.metadata.?annotations.orValue({}).all(key, !key.endsWith('-snippet') || key in variables.annotated)
-    message: the controller of ai-inference gives no program to whoever serves an Ingress
+  {{- include "ai-inference.annotated" $keys | nindent 2 }}
 {{- end -}}
 
 {{- define "ai-inference.formOf.statefulsets" -}}
