@@ -42,6 +42,8 @@ def launch_digest(intent: Intent) -> str:
         "priorityClass": intent.policy.priority_class,
         "upgrade": intent.order.metadata.annotations.get(names.UPGRADE_ANNOTATION, ""),
     }
+    if intent.proxied:
+        said["proxied"] = True
     text = json.dumps(said, sort_keys=True, separators=(",", ":"))
     return f"sha256:{sha256(text.encode()).hexdigest()}"
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from aiinference.api.reasons import ExposureType
 from aiinference.workload import names, paths
 
 if TYPE_CHECKING:
@@ -74,8 +73,7 @@ def _requests(intent: Intent) -> list[str]:
     """Bound the requests on their way; half of the room is left to others than one client."""
     most = intent.plan.recipe.parallel + WAITING
     words = ["--requests", str(most), "--client-requests", str(most // 2)]
-    outside = intent.policy.exposure.type == ExposureType.EXTERNAL
-    return [*words, "--proxied"] if outside else words
+    return [*words, "--proxied"] if intent.proxied else words
 
 
 def _command(intent: Intent, settings: Settings) -> list[str]:

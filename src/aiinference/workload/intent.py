@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from aiinference.api.reasons import Authentication
+from aiinference.api.reasons import Authentication, ExposureType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,6 +59,11 @@ class Served:
     def keys(self) -> bool:
         """Tell whether the API asks for a key."""
         return self.policy.exposure.authentication == Authentication.TOKEN
+
+    @property
+    def proxied(self) -> bool:
+        """Tell whether clients come through an ingress, which says who they are."""
+        return self.policy.exposure.type == ExposureType.EXTERNAL
 
 
 @dataclass(frozen=True, kw_only=True)

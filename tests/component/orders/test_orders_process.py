@@ -212,7 +212,7 @@ async def test_a_quota_that_refuses_an_object_is_told(world: World) -> None:
     await world.says("chat", "WorkloadReady", "Unschedulable")
 
 
-async def test_an_order_that_is_closed_to_the_outside_loses_its_ingress_and_nothing_else(
+async def test_an_order_that_is_closed_to_the_outside_loses_its_ingress_and_keeps_its_key(
     world: World,
 ) -> None:
     name = f"open-{world.namespace}"
@@ -225,7 +225,8 @@ async def test_an_order_that_is_closed_to_the_outside_loses_its_ingress_and_noth
         assert opened.status is not None
         assert opened.status.endpoint is not None
         assert opened.status.endpoint.url == f"https://{order}.services.example.com"
-        before = await world.workload(order)
+        key = await world.token(order)
+        assert "--proxied" in await _gate(world, order)
         ingress = f"/apis/networking.k8s.io/v1/namespaces/{world.namespace}/ingresses/{order}"
         assert f"{order}.services.example.com".encode() in await world.client.request("GET", ingress)
         body = {"spec": {"exposurePolicy": {"type": "ClusterLocal", "authentication": "Token"}}}
@@ -239,10 +240,19 @@ async def test_an_order_that_is_closed_to_the_outside_loses_its_ingress_and_noth
             return False
 
         await eventually(gone)
-        after = await world.workload(order)
-        assert before is not None
-        assert after is not None
-        assert after.metadata.generation == before.metadata.generation
-        assert await world.token(order)
+
+        async def believes_nobody() -> bool:
+            return "--proxied" not in await _gate(world, order)
+
+        await eventually(believes_nobody)
+        assert await world.token(order) == key
     finally:
         await world.client.delete(InferenceServiceClass, name)
+
+
+async def _gate(world: World, order: str) -> list[str]:
+    """Return the command line of the gate that an order's next Pods have."""
+    workload = await world.workload(order)
+    assert workload is not None
+    (gate,) = workload.pod_template["spec"]["initContainers"]
+    return list(gate["command"])

@@ -88,6 +88,9 @@ CHANGES: dict[str, Intent] = {
     ),
     "another API": orders.intent(endpoint_type="Embeddings"),
     "no keys any more": orders.intent(policy=orders.policy(exposure=orders.exposure(authentication="None"))),
+    "clients that come by themselves and say nothing of others": orders.intent(
+        policy=orders.policy(exposure=orders.exposure("ClusterLocal", mode=None)), host=None
+    ),
     "another priority": orders.intent(policy=orders.policy(priority_class="high")),
     "an upgrade that was asked for": orders.intent(
         order=orders.order(annotations={names.UPGRADE_ANNOTATION: "1"})
@@ -112,7 +115,7 @@ def test_a_kept_template_that_cannot_be_used_is_made_anew(broken: str) -> None:
 
 def test_the_digest_of_a_launch_is_the_same_in_every_process() -> None:
     assert frozen.launch_digest(orders.intent()) == (
-        "sha256:39bcf04c4be1c088a6629554af982ff25c970d6aa9364157b7a6403c95d75b13"
+        "sha256:89b08eec3e3519d6efbc367816051a4289d617f832b884adf9bec1a2cc4a9d8f"
     )
     assert frozen.launch_digest(replace(orders.intent(), host=None, replicas=7)) == frozen.launch_digest(
         orders.intent()
