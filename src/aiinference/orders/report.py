@@ -133,7 +133,7 @@ def _halted(condition: OrderCondition, o: Observation, said: _Sayings) -> None:
     """Say what the sequence stopped at; what nothing was learnt about stays as it was said."""
     halt, old = o.resolved.halt, said.old(condition)
     if halt is None or halt.condition is not condition:
-        if o.workload is not None:
+        if o.workload is not None or (halt is not None and halt.waits):
             said.keep(condition)
     elif halt.outage and old is not None and (halt.waits or old.status == "True"):
         said.keep(condition)
@@ -147,6 +147,8 @@ def _current(o: Observation, said: _Sayings) -> None:
     halt = o.acted or o.resolved.halt
     if halt is not None and halt.condition is condition:
         said.say(condition, "False", halt.reason, halt.message)
+    elif halt is not None and halt.waits and _met_by_acting(o, said.old(condition)):
+        said.keep(condition)
     elif o.workload is not None:
         wanted, now = _replicas(o.workload), o.workload.status
         if now.observed_generation >= o.workload.metadata.generation and now.updated_replicas >= wanted:
@@ -156,6 +158,13 @@ def _current(o: Observation, said: _Sayings) -> None:
             text = f"{now.updated_replicas} of {wanted} replicas run as planned."
             by_hand = o.workload.spec.update_strategy.type == UpdateStrategy.ON_DELETE
             said.say(condition, "False", OrderReason.UPDATING, text + (_BY_HAND if by_hand else ""))
+
+
+def _met_by_acting(o: Observation, old: Condition | None) -> bool:
+    """Tell whether what was said is of making the order, which nobody tries while an answer is waited for."""
+    if o.workload is None or _replicas(o.workload) == 0:
+        return True
+    return old is not None and old.reason not in {OrderReason.RUNTIME_CURRENT, OrderReason.UPDATING}
 
 
 def _taken(o: Observation) -> str:

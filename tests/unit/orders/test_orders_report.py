@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from aiinference.api.orders import InferenceServiceStatus
     from aiinference.classes.policy import EffectivePolicy
     from aiinference.orders.state import Observation
+    from kubekit.resources import StatefulSet
 
 WELL, ILL = Health(well=True, ready_time=NOW), Health(well=False, wrong="refused", ready_time=NOW)
 
@@ -144,6 +145,28 @@ def test_an_answer_that_is_waited_for_changes_nothing_of_what_is_said_of_a_runni
     model = o.resolved.model if condition is OrderCondition.PLANNED else None
     waiting = replace(o, order=known, resolved=Resolved(halt, held, model))
     assert status(waiting, LATER) == before
+
+
+@pytest.mark.parametrize(
+    ("condition", "reason"),
+    [
+        (OrderCondition.PLANNED, OrderReason.NO_CAPACITY),
+        (OrderCondition.RUNTIME_CURRENT, OrderReason.CERTIFICATE_MISSING),
+        (OrderCondition.RUNTIME_CURRENT, OrderReason.OBJECT_CONFLICT),
+    ],
+)
+@pytest.mark.parametrize("running", [None, workload(), workload(ready=1)])
+@pytest.mark.parametrize("waited", [OrderCondition.CLASS_RESOLVED, OrderCondition.MODEL_RESOLVED])
+def test_an_answer_that_is_waited_for_changes_nothing_of_what_an_order_was_refused_for(
+    condition: OrderCondition, reason: OrderReason, running: StatefulSet | None, waited: OrderCondition
+) -> None:
+    held, refused = accelerated(), stopped(condition, reason).halt
+    known = planned(held)
+    found = replace(known, halt=refused, plan=None if condition is OrderCondition.PLANNED else known.plan)
+    before = status(observed(found, running=running), NOW)
+    halt = Halt(waited, OrderReason.PENDING, "It has been asked.", outage=True, waits=True)
+    policy_now = None if waited is OrderCondition.CLASS_RESOLVED else held
+    assert status(observed(Resolved(halt, policy_now), running=running, earlier=before), LATER) == before
 
 
 @pytest.mark.parametrize(
