@@ -61,7 +61,7 @@ def upkeep(o: Observation) -> Upkeep | None:
         policy=_running(o.workload, holds, keys=keys, opened=opened),
         endpoint_type=known.model.endpoint_type if known.model else None,
         host=had.domain if opened and had and had.domain == o.host else None,
-        replicas=_replicas(o.workload, known, holds),
+        replicas=_replicas(o, o.workload, holds),
         noted=o.workload.metadata.annotations,
         template=frozen.template(record) if record else None,
         closed=closed,
@@ -90,11 +90,15 @@ def _running(
     return replace(base, exposure=exposure, update_strategy=holds.update_strategy if holds else known)
 
 
-def _replicas(workload: StatefulSet, known: InferenceServiceStatus, holds: EffectivePolicy | None) -> int:
+def _replicas(o: Observation, workload: StatefulSet, holds: EffectivePolicy | None) -> int:
+    """Return how many replicas of what runs are kept up."""
+    halt = o.resolved.halt
+    if halt is not None and halt.waits and workload.spec.replicas == 0:
+        return 0  # ended for a new launch (Recreate), which goes on with the answer that is on its way
     if holds is not None:
         return holds.min_replicas
-    said = known.constraints.min_replicas if known.constraints else None
-    return said or workload.spec.replicas or 1
+    constraints = o.order.status.constraints if o.order.status else None
+    return (constraints.min_replicas if constraints else None) or workload.spec.replicas or 1
 
 
 def _asked(order: InferenceService, model: ResolvedModel) -> str:

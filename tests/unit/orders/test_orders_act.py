@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 import pytest
 
 from aiinference.api.reasons import OrderCondition, OrderReason
-from aiinference.orders.act import REPAIR_SECONDS, Actor
-from aiinference.orders.decide import intent, upkeep
+from aiinference.orders.act import REPAIR_SECONDS
+from aiinference.orders.decide import intent
 from aiinference.orders.monitors import FRESH_SECONDS
 from aiinference.orders.report import status
 from aiinference.orders.state import Halt, Resolved
@@ -28,84 +27,11 @@ from kubekit.errors import (
     TooManyRequests,
 )
 from kubekit.resources import Pod
-from kubekit.resources.meta import ObjectMeta
-from opskit.clock import ManualClock
+from tests.kit.ordersactor import UID, World
 from tests.kit.ordersmodels import policy
 from tests.kit.orderstates import NOW, external, observed, planned, stopped, workload
 
-if TYPE_CHECKING:
-    from aiinference.orders.state import Observation
-    from kubekit.client import Client
-
-UID = "u1"
 SETTINGS = Settings(gate_image="gate", namespace="m")
-
-
-class Server:
-    """Keeps nothing but owners of objects by path, and notes what is written."""
-
-    def __init__(self) -> None:
-        self.owners: dict[str, str] = {}
-        #: kind and name of an owner that is no plain one
-        self.kinds: dict[str, tuple[str, str]] = {}
-        self.written: list[tuple[str, str]] = []
-        self.error: Exception | None = None
-        #: what an optional kind meets
-        self.errors: dict[str, Exception] = {}
-        #: kinds of Prometheus's operator
-        self.monitors: list[str] = []
-        #: annotations and template of the StatefulSet
-        self.noted: dict[str, str] = {}
-        self.template: dict[str, Any] = {}
-
-    async def request(self, _method: str, path: str) -> bytes:
-        if path == "/apis/monitoring.coreos.com/v1" and self.monitors:
-            return msgspec.json.encode({"resources": [{"name": one} for one in self.monitors]})
-        if "podmonitors" in path and "GET" in self.errors:
-            raise self.errors["GET"]
-        if path not in self.owners:
-            raise NotFound(404, "NotFound", "none")
-        kind, name = self.kinds.get(path, ("k", "o"))
-        owner = {"uid": self.owners[path], "name": name, "kind": kind, "apiVersion": "v1"}
-        metadata = {"name": path.rpartition("/")[2], "uid": "x", "ownerReferences": [owner]}
-        return msgspec.json.encode({"metadata": metadata})
-
-    async def find(self, *_: Any) -> None:
-        """Have no certificate for anybody."""
-
-    async def patch(self, kind: Any, name: str, body: dict[str, Any], **__: Any) -> dict[str, Any]:
-        name_of_kind = getattr(kind, "KIND", kind).name
-        error = self.errors.get(name_of_kind, self.error)
-        if error is not None:
-            raise error
-        self.written.append((name_of_kind, name))
-        if name_of_kind == "StatefulSet" and "metadata" in body:
-            self.noted = body["metadata"]["annotations"]
-            self.template = body["spec"]["template"]
-        return {"metadata": {"generation": 1, "name": name}}
-
-    async def create(self, manifest: dict[str, Any]) -> dict[str, Any]:
-        self.written.append((manifest["kind"], manifest["metadata"]["name"]))
-        return manifest
-
-    async def delete(self, kind: Any, name: str, *_: Any, **__: Any) -> bool:
-        self.written.append((f"delete {kind.name}", name))
-        return True
-
-
-class World:
-    def __init__(self, **settings: Any) -> None:
-        self.server, self.clock = Server(), ManualClock()
-        self.actor = Actor(cast("Client", self.server), Settings(gate_image="gate", **settings), self.clock)
-
-    async def act(self, o: Observation) -> Halt | float | None:
-        metadata = ObjectMeta(name="support-llm", namespace="support", uid=UID)
-        record = self.actor.record(metadata)
-        known = o.records | ({record} if record else set())
-        o = replace(o, order=msgspec.structs.replace(o.order, metadata=metadata), records=known)
-        wanted = intent(o) or upkeep(o)
-        assert wanted is not None
-        return await self.actor.act(wanted, o)
 
 
 @pytest.fixture
