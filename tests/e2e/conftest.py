@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.kit.cluster import devcluster, inference, platform, tenant
+from tests.kit.entrance import entrance
 
 if TYPE_CHECKING:
     from tests.kit.cluster import Platform
 
-__all__ = ["devcluster", "inference", "platform", "tenant"]
+__all__ = ["devcluster", "entrance", "inference", "platform", "tenant"]
 
-#: They leave the module removed, or on another store: what follows has to install it again.
-LAST = ("test_demo.py", "test_object_store.py")
+#: They leave the module removed, or with other settings: what follows has to install it again.
+LAST = ("test_ingress.py", "test_demo.py", "test_object_store.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

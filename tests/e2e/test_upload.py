@@ -5,49 +5,28 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import os
 import re
-import subprocess
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.kit import guide
 from tests.kit.journey import address, curl, gone, order, phase, until
 from tests.kit.models import checkpoint, gguf_bytes, tar
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.kit.cluster import Platform
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
 
-ROOT = Path(__file__).resolve().parents[2]
 MIB = 1 << 20
 
-UPLOAD = """\
-set -eu
-UPLOAD_SECRET=$(d8 k -n ai-demo get model uploaded-model -o jsonpath='{.status.upload.secretName}')
-UPLOAD_URL=$(d8 k -n ai-demo get secret "$UPLOAD_SECRET" -o jsonpath='{.data.url}' | base64 -d)
-UPLOAD_TOKEN=$(d8 k -n ai-demo get secret "$UPLOAD_SECRET" -o jsonpath='{.data.token}' | base64 -d)
-"""
-FILE = """\
-curl -fS --progress-bar \\
-  -H "Authorization: Bearer ${UPLOAD_TOKEN}" \\
-  -T ./model.gguf \\
-  "$UPLOAD_URL" | cat
-"""
-ARCHIVE = """\
-curl -fS --progress-bar \\
-  -H "Authorization: Bearer ${UPLOAD_TOKEN}" \\
-  -T ./model-bundle.tar \\
-  "$UPLOAD_URL?filename=model-bundle.tar" | cat
-"""
-
-
 CASES = {
-    "GGUF": (FILE, "model.gguf", gguf_bytes(size=3 * MIB)),
-    "Safetensors": (ARCHIVE, "model-bundle.tar", tar(checkpoint(shards=2, size=MIB), top="bundle")),
+    "GGUF": (guide.FILE, "model.gguf", gguf_bytes(size=3 * MIB)),
+    "Safetensors": (guide.ARCHIVE, "model-bundle.tar", tar(checkpoint(shards=2, size=MIB), top="bundle")),
 }
 
 
@@ -59,16 +38,7 @@ def test_the_guides_lines_run_as_printed(
     order(platform, tenant, "uploaded-model")
     _, _, authority = address(platform, tenant, "uploaded-model", tmp_path)
     (tmp_path / file).write_bytes(data)
-    clients = platform.target.kubectl_binary.parent
-    environment = {
-        "PATH": f"{ROOT / 'bin'}:{clients}:{os.environ['PATH']}",
-        "KUBECONFIG": str(platform.target.kubeconfig),
-        "CURL_CA_BUNDLE": str(authority),
-    }
-    script = (UPLOAD + lines).replace("-n ai-demo", f"-n {tenant}")
-    done = subprocess.run(
-        ["bash", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-    )
+    done = guide.run(platform, tenant, lines, tmp_path, authority)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["digest"] == f"sha256:{hashlib.sha256(data).hexdigest()}"
     phase(platform, tenant, "uploaded-model", "Ready")
@@ -90,9 +60,9 @@ def test_the_guides_lines_are_the_guides(pytestconfig: pytest.Config) -> None:
     shared = pytestconfig.rootpath.parent / "shared" / "guides" / "ai-models-user-guide.ru.md"
     if not shared.exists():
         pytest.skip("the guides lie beside the checkout, and are not there")
-    guide = shared.read_text()
-    for line in (UPLOAD + FILE + ARCHIVE).splitlines()[1:]:
-        assert line.replace("model-bundle.tar", "model-bundle.zip") in guide
+    printed = shared.read_text()
+    for line in (guide.UPLOAD + guide.FILE + guide.ARCHIVE).splitlines()[1:]:
+        assert line.replace("model-bundle.tar", "model-bundle.zip") in printed
 
 
 def test_an_upload_that_was_cut_continues(platform: Platform, tenant: str, tmp_path: Path) -> None:
