@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING
 import openai
 import pytest
 
+from devcluster.ingress import DOMAIN
 from tests.kit import served
 from tests.kit.controlplane import fresh_namespace
-from tests.kit.served import MODEL, ORDER, Client
+from tests.kit.entrance import route
+from tests.kit.journey import until
+from tests.kit.served import CHAT, MODEL, ORDER, Client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from openai.types.chat import ChatCompletionMessageParam
 
     from tests.kit.cluster import Platform
+    from tests.kit.entrance import Entrance
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(600)]
 
@@ -87,6 +91,31 @@ def test_aictl_chats_with_the_order_and_says_that_nothing_is_waited_for(
     told = _aictl(inference, "why", f"{ordered}/{ORDER}")
     assert (told.returncode, told.stderr) == (0, "")
     assert f"{ordered}/{ORDER} is Ready" in told.stdout
+
+
+@pytest.mark.parametrize("by", ["Ingress", "HTTPRoute"])
+def test_it_answers_outside_the_cluster_piece_by_piece_and_by_its_key_alone(
+    inference: Platform, ordered: str, entrance: Entrance, by: str
+) -> None:
+    endpoint = inference.target.get("-n", ordered, "inferenceservice", ORDER)["status"]["endpoint"]
+    host = endpoint["domain"]
+    assert (endpoint["type"], endpoint["url"]) == ("External", f"https://{host}")
+    if by == "Ingress":
+        entrance.certify(ordered, f"{ORDER}-tls")
+    else:
+        host = f"{ordered}.{DOMAIN}"
+        entrance.apply(route(ordered, ORDER, host, ORDER, 80))
+    until(lambda: entrance.asked(host, CHAT, "wrong-key-wrong-key-wrong") == 401, 60, "the gate is reached")
+    if by == "Ingress":
+        assert entrance.asked(host, "/metrics", "") == 404, "only the API's paths lead in"
+    body = {"model": MODEL, "messages": HELLO, "max_tokens": 150, "stream": True, "ignore_eos": True}
+    with entrance.posted(host, CHAT, Client(inference, ordered).key, body) as answer:
+        pieces = list(iter(answer.read1, b""))
+    text = b"".join(pieces)
+    assert text.count(b"data: {") >= 150
+    assert text.endswith(b"data: [DONE]\n\n")
+    # However late they are read: what was held back on the way begins with more than that.
+    assert pieces[0].count(b"data: {") < 75
 
 
 def test_a_replica_that_goes_finishes_the_answer_that_it_has_begun(inference: Platform, ordered: str) -> None:
