@@ -116,4 +116,19 @@ validations:
       one.securityContext.?runAsNonRoot.orValue(true) && one.securityContext.?runAsUser.orValue(1) != 0 &&
       one.securityContext.?procMount.orValue('Default') == 'Default' && !has(one.securityContext.seccompProfile))
     message: the controller of ai-inference runs Pods as restricted as can be only
+  - expression: >-
+      variables.pod.?securityContext.runAsUser.orValue(1) != 0 &&
+      variables.pod.?securityContext.sysctls.orValue([]).size() == 0 &&
+      !has(variables.pod.securityContext.seLinuxOptions) && !has(variables.pod.securityContext.windowsOptions) &&
+      !has(variables.pod.securityContext.appArmorProfile) &&
+      variables.containers.all(one, !has(one.securityContext.seLinuxOptions) &&
+      !has(one.securityContext.windowsOptions) && !has(one.securityContext.appArmorProfile)) &&
+      object.spec.template.metadata.?annotations.orValue({}).all(key, !key.contains('apparmor'))
+    message: the controller of ai-inference leaves to the node what confines Pods there
+  - expression: >-
+      variables.containers.all(one, [?one.?livenessProbe, ?one.?readinessProbe, ?one.?startupProbe].all(asked,
+      asked.?httpGet.host.orValue('') == '' && asked.?tcpSocket.host.orValue('') == '') &&
+      [?one.?lifecycle.preStop, ?one.?lifecycle.postStart].all(asked,
+      asked.?httpGet.host.orValue('') == '' && asked.?tcpSocket.host.orValue('') == ''))
+    message: the controller of ai-inference has nodes ask the Pods of the order, and nobody else
 {{- end -}}
