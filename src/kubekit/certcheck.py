@@ -15,33 +15,52 @@ from cryptography.hazmat.primitives import serialization
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+
 _SHOWN = 5
+
+
+class _UnreadableError(Exception):
+    """The message says which part cannot be read."""
 
 
 def fault(certificate: bytes, key: bytes, host: str, now: datetime) -> str | None:
     """Return what keeps the pair from serving the host, or None; the server's own comes first."""
     try:
-        leaf = x509.load_pem_x509_certificates(certificate)[0]
-    except ValueError:
-        return "tls.crt is no certificate in PEM"
-    try:
-        private = serialization.load_pem_private_key(key, password=None)
-    except (ValueError, TypeError, UnsupportedAlgorithm):
-        return "tls.key is no private key in PEM, or is locked by a password"
-    if private.public_key() != leaf.public_key():
+        leaf = _leaf(certificate)
+        public, names = leaf.public_key(), _names(leaf)
+        private = _private(key)
+    except _UnreadableError as error:
+        return str(error)
+    except (ValueError, UnsupportedAlgorithm, x509.DuplicateExtension, x509.UnsupportedGeneralNameType):
+        return "tls.crt is of a kind that cannot be read"
+    if private.public_key() != public:
         return "tls.key is not the key of the certificate in tls.crt"
     if now > leaf.not_valid_after_utc:
         return f"it ended at {leaf.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
     if now < leaf.not_valid_before_utc:
         return f"it begins at {leaf.not_valid_before_utc:%Y-%m-%d %H:%M} UTC"
-    names = _names(leaf)
     return None if any(_covers(name, host) for name in names) else f"it is for {_list(names)}, not for {host}"
+
+
+def _leaf(certificate: bytes) -> x509.Certificate:
+    try:
+        return x509.load_pem_x509_certificates(certificate)[0]
+    except (ValueError, x509.InvalidVersion) as error:
+        raise _UnreadableError("tls.crt is no certificate in PEM") from error
+
+
+def _private(key: bytes) -> PrivateKeyTypes:
+    try:
+        return serialization.load_pem_private_key(key, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise _UnreadableError("tls.key is no private key in PEM, or is locked by a password") from error
 
 
 def _names(leaf: x509.Certificate) -> list[str]:
     try:
         alternative = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except (x509.ExtensionNotFound, ValueError):
+    except x509.ExtensionNotFound:
         return []
     return alternative.get_values_for_type(x509.DNSName)
 

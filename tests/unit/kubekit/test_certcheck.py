@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ssl
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from cryptography import x509
 from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from kubekit import certs
 from kubekit.certcheck import fault
@@ -79,3 +81,27 @@ def test_what_is_no_pem_is_told_and_not_quoted(text: bytes) -> None:
     pair = made(HOST)
     assert fault(text, pair.key, HOST, NOW) == "tls.crt is no certificate in PEM"
     assert (fault(pair.certificate, text, HOST, NOW) or "").startswith("tls.key is no private key in PEM")
+
+
+def test_a_key_of_a_kind_that_nobody_knows_is_told() -> None:
+    pair = made(HOST)
+    public = x509.load_pem_x509_certificate(pair.certificate).public_key()
+    assert isinstance(public, ec.EllipticCurvePublicKey)
+    known, unknown = bytes.fromhex("06072a8648ce3d0201"), bytes.fromhex("06072a8648ce3d0209")
+    der = ssl.PEM_cert_to_DER_cert(pair.certificate.decode())
+    odd = ssl.DER_cert_to_PEM_cert(der.replace(known, unknown)).encode()
+    assert fault(odd, pair.key, HOST, NOW) == "tls.crt is of a kind that cannot be read"
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_no_certificate_however_broken_raises_an_error() -> None:
+    pair = made(HOST)
+    der = ssl.PEM_cert_to_DER_cert(pair.certificate.decode())
+    told = set()
+    for position in range(len(der)):
+        for change in (0x01, 0x02, 0x08, 0x80):
+            broken = bytearray(der)
+            broken[position] ^= change
+            text = ssl.DER_cert_to_PEM_cert(bytes(broken)).encode()
+            told.add(fault(text, pair.key, HOST, NOW))
+    assert {None, "tls.crt is of a kind that cannot be read", "tls.crt is no certificate in PEM"} <= told
