@@ -213,6 +213,7 @@ class Sessions:
             upload.session,
             attempt=upload.session.attempt + 1,
             transfer=opening.transfer,
+            plan=_plan(upload.session, opening),
             at=self._swaps.now(),
         )
         try:
@@ -233,6 +234,14 @@ class Sessions:
             hash=_empty_hash(opening.algorithm),
         )
         return Upload(sid, await self._swaps.new(session_key(sid), session))
+
+
+def _plan(session: Session, opening: Opening) -> Plan:
+    """Return how an upload that is taken over is cut.
+
+    Who only looked how far it is may have created it without a length; nothing is cut before the first byte.
+    """
+    return (session.state == "new" and opening.plan) or session.plan
 
 
 async def _is_of(session: Session, transfer: str) -> bool:

@@ -218,6 +218,68 @@ async def test_restart_voids_what_was_held_and_takes_the_next_session(client: Cl
     ).status == 201
 
 
+@pytest.mark.parametrize(
+    ("told", "planned"),
+    [
+        ((None, 100), 100),
+        ((None, 2 << 30), 2 << 30),
+        ((100, None), 100),
+        ((200 << 30, None, 100), 100),
+        ((None, None), None),
+    ],
+)
+async def test_an_upload_is_cut_as_its_length_says_whenever_that_is_told_before_its_first_byte(
+    client: Client, told: tuple[int | None, ...], planned: int | None
+) -> None:
+    """How large parts are bounds what a kill costs; who only looks, as by HEAD, opens without a length."""
+    for length in told:
+        opened = await _looked_at(client) if length is None else await _announced(client, length)
+    assert (await client("PATCH", opened.headers["location"], DATA)).status == 202
+    ((_, session),) = client.world.each("uploads/", Session)
+    assert session.plan == parts.plan_for(planned)
+
+
+async def test_an_upload_that_has_begun_keeps_its_parts(client: Client) -> None:
+    opened = await _announced(client, 2 << 30)
+    assert (await client("PATCH", opened.headers["location"], DATA)).status == 202
+    opened = await _announced(client, len(DATA))
+    assert opened.headers["dmcr-offset"] == str(len(DATA))
+    ((_, session),) = client.world.each("uploads/", Session)
+    assert session.plan == parts.plan_for(2 << 30)
+
+
+async def test_a_kill_costs_the_parts_on_their_way_and_the_one_that_fills(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also after somebody has only looked, by whom no length was told."""
+    size, piece = TINY_PARTS[0][1], 16
+    growing = ((10_000, 4 * size),)
+    monkeypatch.setattr(parts, "plan_for", lambda length, **_: growing if length is None else TINY_PARTS)
+    await _looked_at(client)
+    opened = await _announced(client, len(DATA))
+    network, pieces = client.world.network, [DATA[at : at + piece] for at in range(0, len(DATA), piece)]
+    sending = await client.world.start(client.replica, "PATCH", opened.headers["location"], pieces)
+    await network.run_until("one", "upload_part", "data/")
+    await network.rest()
+    sending.cancel()
+    arrived = client.replica.meter.arrived
+    assert arrived == 3 * size, "the store takes nothing, so that nothing more is read"
+
+    client.replica = client.world.replica("two")
+    opened = await _announced(client, len(DATA))
+    offset = int(opened.headers["dmcr-offset"])
+    assert (await client("PATCH", opened.headers["location"], DATA[offset:])).status == 202
+    assert arrived + client.replica.meter.arrived == len(DATA) + 3 * size
+
+
+async def _looked_at(client: Client) -> Answer:
+    return await client("POST", UPLOADS, dmcr_resume_key="k")
+
+
+async def _announced(client: Client, length: int) -> Answer:
+    return await client("POST", UPLOADS, dmcr_resume_key="k", dmcr_length=str(length))
+
+
 async def test_the_end_of_a_transfer_ends_its_open_uploads_only(client: Client) -> None:
     record = client.replica.registry.repositories
     await client.world.network.finish(record.open(NAME))
