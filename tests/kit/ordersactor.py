@@ -30,7 +30,7 @@ class Server:
         self.kinds: dict[str, tuple[str, str]] = {}
         self.written: list[tuple[str, str]] = []
         self.error: Exception | None = None
-        #: what an optional kind meets
+        #: what a kind meets that is applied; with a verb before it, what that meets
         self.errors: dict[str, Exception] = {}
         #: kinds of Prometheus's operator
         self.monitors: list[str] = []
@@ -53,8 +53,13 @@ class Server:
         metadata = {"name": path.rpartition("/")[2], "uid": "x", "ownerReferences": [owner]}
         return msgspec.json.encode({"metadata": metadata})
 
-    async def find(self, *_: Any) -> None:
+    async def find(self, kind: Any, *_: Any) -> None:
         """Have no certificate for anybody."""
+        self._meet(f"find {kind.KIND.name}")
+
+    def _meet(self, what: str) -> None:
+        if what in self.errors:
+            raise self.errors[what]
 
     async def patch(self, kind: Any, name: str, body: dict[str, Any], **__: Any) -> dict[str, Any]:
         name_of_kind = getattr(kind, "KIND", kind).name
@@ -72,10 +77,12 @@ class Server:
         return {"metadata": {"generation": self.generation, "name": name}}
 
     async def create(self, manifest: dict[str, Any]) -> dict[str, Any]:
+        self._meet(f"create {manifest['kind']}")
         self.written.append((manifest["kind"], manifest["metadata"]["name"]))
         return manifest
 
     async def delete(self, kind: Any, name: str, *_: Any, **__: Any) -> bool:
+        self._meet(f"delete {kind.name}")
         self.written.append((f"delete {kind.name}", name))
         return True
 

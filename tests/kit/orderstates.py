@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from aiinference.classes.policy import EffectivePolicy
     from aiinference.workload.intent import Intent
 
+#: a template whose Pods ask for a key
+KEYED = {"spec": {"volumes": [{"name": "tmp"}, {"name": "keys"}]}}
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=5)
 FACTS = model_facts(
@@ -80,7 +82,7 @@ def stopped(
 def workload(
     wanted: Intent | None = None, *, ready: int = 0, updated: int = 1, replicas: int = 1, **more: Any
 ) -> StatefulSet:
-    """Return a StatefulSet that runs as intended."""
+    """Return a StatefulSet that runs as intended, by the template that it has noted if it has."""
     noted = {names.CLUSTER_MODEL_ANNOTATION: "qwen"}
     if wanted is not None:
         noted[names.LAUNCH_ANNOTATION] = frozen.launch_digest(wanted)
@@ -95,9 +97,9 @@ def workload(
         ready_replicas=ready,
         updated_replicas=updated,
     )
-    return msgspec.structs.replace(
-        found, spec=msgspec.structs.replace(found.spec, replicas=replicas), status=status
-    )
+    template = more.pop("template", None) or frozen.template(metadata.annotations) or {}
+    spec = msgspec.structs.replace(found.spec, replicas=replicas, template=template)
+    return msgspec.structs.replace(found, spec=spec, status=status)
 
 
 def pod(**status: Any) -> Pod:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -20,8 +20,9 @@ from aiinference.api.reasons import OrderCondition, OrderReason
 from aiinference.orders import decide, words
 from aiinference.orders.certificates import Certificates
 from aiinference.orders.monitors import Monitors
+from aiinference.orders.standing import Standing
 from aiinference.orders.state import Halt
-from aiinference.workload import auth, build, frozen, names, network
+from aiinference.workload import auth, build, frozen, names
 from aiinference.workload.intent import Intent, Upkeep
 from kubekit.apply import Applier
 from kubekit.conditions import find
@@ -31,7 +32,7 @@ from kubekit.resources.meta import Resource
 from opskit import logging
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Awaitable, Iterator, Mapping
 
     from aiinference.api.orders import InferenceService
     from aiinference.orders.state import Observation
@@ -43,9 +44,8 @@ if TYPE_CHECKING:
 _log = logging.logger(__name__)
 
 FIELD_MANAGER = "ai-inference-orders"
-#: after so long what is there is made so again, whoever has changed it
-REPAIR_SECONDS = 300.0
 _KEY_BYTES = 32
+_T = TypeVar("_T")
 _INGRESS = custom("networking.k8s.io", "v1", "Ingress", "ingresses")
 _ROLE = custom("rbac.authorization.k8s.io", "v1", "Role", "roles")
 _MONITOR = custom("monitoring.coreos.com", "v1", "PodMonitor", "podmonitors")
@@ -55,14 +55,13 @@ custom("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
 
 
 @dataclass(frozen=True, slots=True)
-class _Applied:
-    uid: str
+class _Meant:
+    """The objects of an order as they should be."""
+
+    manifests: list[dict[str, Any]]
     digest: str
-    #: of the StatefulSet: somebody who changes it raises it
-    generation: int
-    #: digest of what it says that it was made from; empty when it was left as it is
-    record: str
-    at: float
+    #: just so they were applied, and nobody has changed them
+    stands: bool
 
 
 class Actor:
@@ -75,35 +74,46 @@ class Actor:
         self._applier = Applier(client, FIELD_MANAGER)
         self._certificates = Certificates(client, self._applier, clock, settings.namespace)
         self._monitors = Monitors(client, clock)
-        self._applied: dict[tuple[str, str], _Applied] = {}
+        self._standing = Standing(clock)
 
     def record(self, order: ObjectMeta) -> str | None:
         """Return the digest of what was written last of the making of an order's Pods."""
-        known = self._applied.get(order.key)
-        return (known.record or None) if known and known.uid == order.uid else None
+        return self._standing.record(order)
 
     def forget(self, key: tuple[str, str]) -> None:
         """Remember nothing more of an order that is gone."""
-        self._applied.pop(key, None)
+        self._standing.forget(key)
 
     async def act(self, intent: Intent | Upkeep, o: Observation) -> Halt | float | None:
         """Make key and objects; return what is in the way, or when to look at the key again."""
-        try:
-            return await self._made(intent, o)
-        except (Conflict, AlreadyExists):
-            raise  # what was read is old: looked at anew
-        except ApiError as error:
-            return _refused(error, intent.order, "The API server refuses an object of the order")
+        return await _tried(intent.order, self._made(intent, o))
 
     async def _made(self, intent: Intent | Upkeep, o: Observation) -> Halt | float | None:
-        again = await self._key(intent, o)
-        stop = again if isinstance(again, Halt) else await self._certificates.see_to(intent)
+        """Close what is to be closed, then make the rest; without key or certificate keep up what runs."""
+        order, meant = intent.order, await self._meant(intent, o)
+        stop = None if meant.stands else await _tried(order, self._retire(intent, o))
+        stop = await _tried(order, self._certificates.see_to(intent)) or stop
+        is_new = o.workload is None
+        again = None if stop and is_new else await _tried(order, self._key(intent, o))
+        stop = again if isinstance(again, Halt) else stop
         if stop is None:
-            return await self._apply(intent, o) or again
+            return await self._apply(intent, o, meant) or again
         kept = decide.upkeep(o)
         if kept is not None:
-            await self._apply(kept, o)
+            await self._apply(kept, o, await self._meant(kept, o))
         return stop
+
+    async def _meant(self, intent: Intent | Upkeep, o: Observation) -> _Meant:
+        current = frozen.trusted(o.workload.metadata.annotations, o.records) if o.workload else None
+        without = set() if await self._monitors.known() else {_MONITOR.name}
+        if decide.is_shut(intent, o):
+            without.add(_INGRESS.name)
+        made = build.objects(intent, self._settings, current)
+        manifests = [manifest for manifest in made if manifest["kind"] not in without]
+        # A template that was kept has its fields in another order than one that is made.
+        digest = sha256(msgspec.json.encode(manifests, order="sorted")).hexdigest()
+        stands = self._standing.stands(intent.order.metadata, digest, o.workload)
+        return _Meant(manifests, digest, stands)
 
     async def _key(self, intent: Served, o: Observation) -> Halt | float | None:
         """See to the order's key; return when to look again, or what is in the way."""
@@ -131,48 +141,28 @@ class Actor:
         body = {"metadata": changed, "data": data}
         await self._client.patch(Secret, head["name"], body, namespace=head["namespace"])
 
-    async def _apply(self, intent: Intent | Upkeep, o: Observation) -> Halt | None:
+    async def _apply(self, intent: Intent | Upkeep, o: Observation, meant: _Meant) -> Halt | None:
         """Apply the order's objects; return what an object of somebody else is in the way of."""
         if isinstance(intent, Intent) and decide.must_stop_first(intent, o):
-            await self._retire(intent)
             return await self._stop(intent)
-        head = intent.order.metadata
-        current = frozen.trusted(o.workload.metadata.annotations, o.records) if o.workload else None
-        manifests = build.objects(intent, self._settings, current)
-        without = set() if await self._monitors.known() else {_MONITOR.name}
-        if decide.would_open(intent, o) and await self._head(_INGRESS, head.namespace, intent.name) is None:
-            without.add(_INGRESS.name)
-        manifests = [manifest for manifest in manifests if manifest["kind"] not in without]
-        # A template that was kept has its fields in another order than one that is made.
-        digest = sha256(msgspec.json.encode(manifests, order="sorted")).hexdigest()
-        if self._stands(head, digest, o.workload):
+        if meant.stands:
             return None
-        await self._retire(intent)
-        needed = [manifest for manifest in manifests if manifest["kind"] != _MONITOR.name]
+        needed = [manifest for manifest in meant.manifests if manifest["kind"] != _MONITOR.name]
         refused = await self._foreign(needed, intent.order)
         if refused is not None:
             return refused
         if isinstance(intent, Intent) or intent.closed:
             await self._certificates.retire(intent)
-        generation, record = (o.workload.metadata.generation if o.workload else 0), ""
+        head, record = intent.order.metadata, None
+        generation = o.workload.metadata.generation if o.workload else 0
         for manifest in needed:
             made = await self._applier.apply(manifest)
             if manifest["kind"] == StatefulSet.KIND.name:
                 generation = made["metadata"]["generation"]
-                record = frozen.digest(manifest["metadata"]["annotations"])
-        await self._monitor(manifests, intent)
-        self._applied[head.key] = _Applied(head.uid, digest, generation, record, self._clock.monotonic())
+                record = self._standing.made(head, manifest["metadata"]["annotations"])
+        await self._monitor(meant.manifests, intent)
+        self._standing.applied(head, meant.digest, generation, record)
         return None
-
-    def _stands(self, order: ObjectMeta, digest: str, workload: StatefulSet | None) -> bool:
-        known = self._applied.get(order.key)
-        if known is None or workload is None or (known.uid, known.digest) != (order.uid, digest):
-            return False
-        # The store may lag behind what was just written, never run ahead of it.
-        head = workload.metadata
-        same = not known.record or frozen.digest(head.annotations) == known.record
-        fresh = head.generation < known.generation or (head.generation == known.generation and same)
-        return fresh and self._clock.monotonic() - known.at < REPAIR_SECONDS
 
     async def _stop(self, intent: Intent) -> Halt:
         body = {"spec": {"replicas": 0}}
@@ -196,10 +186,10 @@ class Actor:
             return _halt(OrderReason.OBJECT_CONFLICT, text)
         return None
 
-    async def _retire(self, intent: Intent | Upkeep) -> None:
+    async def _retire(self, intent: Intent | Upkeep, o: Observation) -> None:
         """Delete objects of the order that it has no more, before anything else is tried: that closes it."""
         place = intent.order.metadata.namespace
-        for kind, name in _retired(intent):
+        for kind, name in _retired(intent, o):
             found = await self._head(kind, place, name)
             if found is not None and _owned(found, intent.order.metadata.uid):
                 await self._client.delete(kind, name, place, uid=found.uid)
@@ -225,6 +215,16 @@ class Actor:
         return msgspec.json.decode(body, type=Resource).metadata
 
 
+async def _tried(order: InferenceService, step: Awaitable[_T]) -> _T | Halt:
+    """Return what a step returns, or what the API server says to it."""
+    try:
+        return await step
+    except (Conflict, AlreadyExists):
+        raise  # what was read is old: looked at anew
+    except ApiError as error:
+        return _refused(error, order, "The API server refuses an object of the order")
+
+
 def _refused(error: ApiError, order: InferenceService, what: str) -> Halt:
     """Return what is said of an error; of a quota and of a rule with the numbers of now."""
     text = f"{what}: {error}"
@@ -234,9 +234,9 @@ def _refused(error: ApiError, order: InferenceService, what: str) -> Halt:
     return replace(halt, soon=error.transient and not isinstance(error, Forbidden))
 
 
-def _retired(intent: Intent | Upkeep) -> Iterator[tuple[Kind, str]]:
+def _retired(intent: Intent | Upkeep, o: Observation) -> Iterator[tuple[Kind, str]]:
     """Yield kind and name of what an order has no more."""
-    if intent.closed if isinstance(intent, Upkeep) else network.is_local(intent):
+    if decide.is_shut(intent, o):
         yield _INGRESS, intent.name
     if isinstance(intent, Intent) and not intent.keys:
         yield _ROLE, names.auth_reader(intent.name)

@@ -21,10 +21,11 @@ from aiinference.workload.gate import KEYS_VOLUME
 from aiinference.workload.intent import Intent, Upkeep
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from aiinference.api.orders import InferenceService
     from aiinference.models.resolving import ResolvedModel
     from aiinference.orders.state import Observation
-    from aiinference.workload.intent import Served
     from kubekit.resources import StatefulSet
 
 
@@ -51,8 +52,8 @@ def upkeep(o: Observation) -> Upkeep | None:
         return None
     known = o.order.status or InferenceServiceStatus()
     holds, says = o.resolved.policy, o.resolved.policy or o.resolved.says
-    keys, had = known.auth_secret_name is not None, known.endpoint
-    closed = says is not None and _closes(says.exposure, keys=keys)
+    keys, had = some_ask(o), known.endpoint
+    closed = says is not None and closes(says.exposure, o)
     # What a class said of certificates is not known while it does not hold: the Ingress stays as it is.
     opened = had is not None and had.type == ExposureType.EXTERNAL and holds is not None and not closed
     record = frozen.trusted(o.workload.metadata.annotations, o.records)
@@ -68,11 +69,35 @@ def upkeep(o: Observation) -> Upkeep | None:
     )
 
 
-def _closes(exposure: Exposure, *, keys: bool) -> bool:
-    """Tell whether a class wants nobody from outside to reach an order, as that runs now."""
+def closes(exposure: Exposure, o: Observation) -> bool:
+    """Tell whether a class wants nobody from outside to reach an order, as that runs now.
+
+    What wants a key is closed while a replica that runs, or that the workload would make, asks for none.
+    """
     if exposure.type == ExposureType.CLUSTER_LOCAL:
         return True
-    return exposure.authentication == Authentication.TOKEN and not keys
+    return exposure.authentication == Authentication.TOKEN and not all(_asking(o))
+
+
+def is_shut(wanted: Intent | Upkeep, o: Observation) -> bool:
+    """Tell whether an order has no Ingress, whatever it had before."""
+    if isinstance(wanted, Upkeep):
+        return wanted.closed
+    return not wanted.host or closes(wanted.policy.exposure, o)
+
+
+def some_ask(o: Observation) -> bool:
+    """Tell whether a replica, of now or to come, needs the Secret with the order's key."""
+    return any(_asking(o))
+
+
+def _asking(o: Observation) -> Iterator[bool]:
+    """Yield of the workload's template, and of every Pod that there is, whether it asks for a key."""
+    if o.workload is not None:
+        spec = o.workload.pod_template.get("spec", {})
+        yield any(one.get("name") == KEYS_VOLUME for one in spec.get("volumes", ()))
+    for pod in o.pods:
+        yield any(one.name == KEYS_VOLUME for one in pod.spec.volumes)
 
 
 def _running(
@@ -124,11 +149,6 @@ def startup_seconds(o: Observation) -> int:
     """
     told = pods.startup_seconds(o.workload.pod_template) if o.workload else None
     return told or deadline.seconds(o.resolved.model.facts.size_bytes if o.resolved.model else None)
-
-
-def would_open(wanted: Served, o: Observation) -> bool:
-    """Tell whether an Ingress would lead to replicas that ask for no key although the order wants one."""
-    return wanted.keys and any(all(one.name != KEYS_VOLUME for one in pod.spec.volumes) for pod in o.pods)
 
 
 def must_stop_first(wanted: Intent, o: Observation) -> bool:

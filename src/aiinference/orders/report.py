@@ -7,32 +7,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aiinference.api.orders import (
-    ConstraintsStatus,
-    EndpointStatus,
-    InferenceServiceStatus,
-    ModelStatus,
-    ResolvedStatus,
-)
+from aiinference.api.orders import InferenceServiceStatus
 from aiinference.api.reasons import (
     Authentication,
-    ExposureType,
     OrderCondition,
     OrderPhase,
     OrderReason,
     UpdateStrategy,
 )
-from aiinference.orders import decide, words
+from aiinference.orders import details, words
 from aiinference.orders.decide import startup_seconds
 from aiinference.probes import failures, health, startup
-from aiinference.workload import names, network
+from aiinference.workload import names
 from kubekit.conditions import find, set_condition
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from aiinference.classes.policy import EffectivePolicy
     from aiinference.orders.state import Halt, Observation
-    from aiinference.planner.contract import LaunchPlan
     from kubekit.conditions import Condition, Status
     from kubekit.resources import StatefulSet
 
@@ -81,22 +74,24 @@ def status(o: Observation, now: datetime) -> InferenceServiceStatus:
     old = o.order.status or InferenceServiceStatus()
     policy, model = o.resolved.policy, o.resolved.model
     reached = policy is not None and o.resolved.plan is not None
-    keys = reached and policy is not None and policy.exposure.authentication == Authentication.TOKEN
     return InferenceServiceStatus(
         observed_generation=o.order.metadata.generation,
         phase=_phase(ready),
-        model=old.model if model is None else _served(model.resolution.endpoint_type),
-        endpoint=_endpoint(o) if reached else _kept_endpoint(o, old.endpoint),
-        auth_secret_name=names.auth_secret(o.order.metadata.name)
-        if keys
-        else _kept_secret(o, reached=reached),
-        constraints=_constraints(o) or old.constraints,
-        resolved=_placement(o) if o.resolved.plan else old.resolved,
+        model=old.model if model is None else details.served(model.resolution.endpoint_type),
+        endpoint=details.endpoint(o) if reached else details.kept_endpoint(o, old.endpoint),
+        auth_secret_name=_secret(o, policy) if reached else old.auth_secret_name,
+        constraints=details.constraints(o) or old.constraints,
+        resolved=details.placement(o) if o.resolved.plan else old.resolved,
         template_digest=o.record or old.template_digest,
-        share=_share(o.resolved.plan) if o.resolved.plan else old.share,
+        share=details.share(o.resolved.plan) if o.resolved.plan else old.share,
         startup=startup.progress(o.pods, o.health.ready_time, startup_seconds(o)) if o.workload else None,
         conditions=tuple(sorted(said.said, key=lambda one: _ORDER.index(one.type))),
     )
+
+
+def _secret(o: Observation, policy: EffectivePolicy | None) -> str | None:
+    keys = policy is not None and policy.exposure.authentication == Authentication.TOKEN
+    return names.auth_secret(o.order.metadata.name) if keys else None
 
 
 def _sequence(o: Observation, said: _Sayings) -> None:
@@ -232,70 +227,3 @@ def _phase(ready: Condition) -> OrderPhase:
     if ready.status == "True":
         return OrderPhase.READY
     return OrderPhase.FAILED if ready.reason == OrderReason.SERVICE_UNHEALTHY else OrderPhase.PENDING
-
-
-def _served(endpoint_type: str | None) -> ModelStatus | None:
-    return ModelStatus(endpoint_type=endpoint_type) if endpoint_type else None
-
-
-def _endpoint(o: Observation) -> EndpointStatus:
-    order, policy = o.order.metadata, o.resolved.policy
-    assert policy is not None  # noqa: S101 - asked by the caller
-    outside = policy.exposure.type == ExposureType.EXTERNAL and o.host
-    return EndpointStatus(
-        type=policy.exposure.type,
-        url=f"{network.scheme(policy.exposure.https)}://{o.host}" if outside else None,
-        domain=o.host if outside else None,
-        in_cluster_url=f"http://{order.name}.{order.namespace}.svc",
-    )
-
-
-def _kept_endpoint(o: Observation, old: EndpointStatus | None) -> EndpointStatus | None:
-    """Return the address of what runs while nothing new is decided; a class may close it all the same."""
-    kept = decide.upkeep(o)
-    if old is None or old.url is None or kept is None or not kept.closed:
-        return old
-    policy = o.resolved.policy or o.resolved.says
-    local = policy is not None and policy.exposure.type == ExposureType.CLUSTER_LOCAL
-    return EndpointStatus(
-        type=ExposureType.CLUSTER_LOCAL if local else old.type,
-        domain=None if local else old.domain,
-        in_cluster_url=old.in_cluster_url,
-    )
-
-
-def _kept_secret(o: Observation, *, reached: bool) -> str | None:
-    return None if reached or o.order.status is None else o.order.status.auth_secret_name
-
-
-def _constraints(o: Observation) -> ConstraintsStatus | None:
-    policy, model = o.resolved.policy, o.resolved.model
-    if policy is None:
-        return None
-    old = o.order.status.constraints if o.order.status else None
-    scope = model.resolution.scope if model else (old.model_scope if old else None)
-    return ConstraintsStatus(
-        min_replicas=policy.min_replicas, max_replicas=policy.max_replicas, model_scope=scope
-    )
-
-
-def _placement(o: Observation) -> ResolvedStatus | None:
-    """Return the placement, for orders whose class has an accelerator policy."""
-    plan, policy = o.resolved.plan, o.resolved.policy
-    if plan is None or policy is None or policy.accelerator is None:
-        return None
-    found = plan.resolved
-    return ResolvedStatus(
-        device_class=found.device_class,
-        accelerator_product_name=found.accelerator_product_name,
-        accelerator_memory_gib=found.accelerator_memory_gib,
-        placement_mode=found.placement_mode,
-        sharing_mode=found.sharing_mode,
-        share_percent=found.share_percent,
-        replan_count=found.replan_count,
-    )
-
-
-def _share(plan: LaunchPlan | None) -> str | None:
-    percent = plan.resolved.share_percent if plan else None
-    return f"{percent}%" if percent is not None else None

@@ -200,8 +200,7 @@ class Orders:
             return
         uid = o.order.metadata.uid
         known = self._probing.key(key, uid)
-        keys = o.order.status is not None and o.order.status.auth_secret_name is not None
-        if o.unread and keys and known is None:
+        if o.unread and decide.some_ask(o) and known is None:
             return  # without its key, an order that is well would look ill
         self._probing.follow(key, targets.target(o, o.workload, known), o.health)
 

@@ -9,10 +9,11 @@ import msgspec
 import pytest
 
 from aiinference.api.reasons import OrderCondition, OrderReason
-from aiinference.orders.act import REPAIR_SECONDS
+from aiinference.classes.policy import EffectivePolicy, Exposure, Https
 from aiinference.orders.decide import intent
 from aiinference.orders.monitors import FRESH_SECONDS
 from aiinference.orders.report import status
+from aiinference.orders.standing import REPAIR_SECONDS
 from aiinference.orders.state import Halt, Resolved
 from aiinference.workload import frozen, names, statefulset
 from aiinference.workload.intent import Settings
@@ -26,7 +27,8 @@ from kubekit.errors import (
     ServerError,
     TooManyRequests,
 )
-from kubekit.resources import Pod
+from kubekit.resources import Pod, Secret
+from kubekit.resources.meta import ObjectMeta, OwnerReference
 from tests.kit.ordersactor import UID, World
 from tests.kit.ordersmodels import policy
 from tests.kit.orderstates import NOW, external, observed, planned, stopped, workload
@@ -248,11 +250,12 @@ async def test_metrics_that_cannot_be_read_are_in_no_orders_way(where: str, erro
     assert world.server.written == [], "it is not tried again all the time"
 
 
-async def test_nobody_is_let_in_from_outside_before_the_replicas_ask_for_the_key(world: World) -> None:
-    def replica(*volumes: str) -> Pod:
-        spec = {"volumes": [{"name": name} for name in volumes]}
-        return msgspec.convert({"metadata": {"name": "support-llm-0"}, "spec": spec}, Pod)
+def replica(*volumes: str) -> Pod:
+    spec = {"volumes": [{"name": name} for name in volumes]}
+    return msgspec.convert({"metadata": {"name": "support-llm-0"}, "spec": spec}, Pod)
 
+
+async def test_nobody_is_let_in_from_outside_before_the_replicas_ask_for_the_key(world: World) -> None:
     o = observed(OPEN, host="a.example.com", pods=(replica("tmp"), replica("tmp", "keys")))
     await world.act(o)
     assert ("StatefulSet", "support-llm") in world.server.written
@@ -263,7 +266,95 @@ async def test_nobody_is_let_in_from_outside_before_the_replicas_ask_for_the_key
     world.server.owners[INGRESS] = UID
     world.server.written.clear()
     await world.act(replace(o, workload=replaced.workload))
-    assert not [one for one in world.server.written if "delete" in one[0]], "what is open stays so"
+    assert world.server.written[0] == ("delete Ingress", "support-llm"), "somebody has taken a replica back"
+
+
+@pytest.mark.parametrize("how", ["OnDelete", "refused", "planner away"])
+async def test_what_is_open_without_a_key_is_closed_once_a_class_wants_one(world: World, how: str) -> None:
+    free = replace(external(), exposure=Exposure("External", "None", Https("Disabled")))
+    wanted = replace(external(), update_strategy="OnDelete" if how == "OnDelete" else "RollingUpdate")
+    made = observed(planned(free), host="a.example.com")
+    earlier = intent(made)
+    assert earlier is not None
+    noted = statefulset.stateful_set(earlier, SETTINGS)["metadata"]["annotations"]
+    running = replace(made, workload=workload(noted=noted, ready=1), pods=(replica("tmp"),))
+    # A plan is there, and the status names a key that no replica asks for yet.
+    known = status(replace(running, resolved=planned(wanted)), NOW)
+    assert known.auth_secret_name is not None
+    world.server.owners[INGRESS] = UID
+    if how == "refused":
+        world.server.errors["StatefulSet"] = Forbidden(403, "Forbidden", "exceeded quota")
+    away = stopped(OrderCondition.PLANNED, OrderReason.PLANNER_UNAVAILABLE, outage=True, held=wanted)
+    o = observed(
+        away if how == "planner away" else planned(wanted),
+        running=running.workload,
+        pods=running.pods,
+        earlier=known,
+        host="a.example.com",
+    )
+    await world.act(replace(o, records=frozenset({frozen.digest(noted)})))
+    assert ("delete Ingress", "support-llm") in world.server.written
+    assert ("Ingress", "support-llm") not in world.server.written
+
+
+LOCAL = replace(external(), exposure=Exposure("ClusterLocal", "Token"))
+COPIED = replace(
+    external(), exposure=Exposure("External", "Token", Https("CustomCertificate", secret_name="s"))
+)
+NO = Forbidden(403, "Forbidden", "the quota says no")
+
+
+@pytest.mark.parametrize(
+    ("now", "what", "written"),
+    [
+        (LOCAL, "create Secret", {"delete Ingress", "Service", "StatefulSet"}),
+        (LOCAL, "Secret", {"delete Ingress", "Service", "StatefulSet"}),
+        (LOCAL, "delete Ingress", {"Secret", "Service", "StatefulSet"}),
+        (COPIED, "find Secret", {"Secret", "Service", "StatefulSet"}),
+    ],
+)
+async def test_a_step_that_is_refused_keeps_no_order_from_being_closed_and_kept_up(
+    world: World, now: EffectivePolicy, what: str, written: set[str]
+) -> None:
+    made = observed(OPEN, host="a.example.com")
+    earlier = intent(made)
+    assert earlier is not None
+    noted = statefulset.stateful_set(earlier, SETTINGS)["metadata"]["annotations"]
+    running = workload(noted=noted)
+    known = status(replace(made, workload=running), NOW)
+    o = observed(planned(now), running=running, earlier=known, host="a.example.com")
+    if what == "Secret":
+        head = ObjectMeta(name="support-llm-auth", owner_references=[OwnerReference(uid=UID)])
+        o = replace(o, secret=Secret(metadata=head))
+    world.server.owners[INGRESS] = UID
+    world.server.errors[what] = NO
+    found = await world.act(replace(o, records=frozenset({frozen.digest(noted)})))
+    assert isinstance(found, Halt)
+    assert (found.condition, found.reason) == (OrderCondition.RUNTIME_CURRENT, OrderReason.OBJECT_REFUSED)
+    assert "the quota says no" in found.message
+    assert written <= {kind for kind, _ in world.server.written}
+
+
+async def test_what_the_pods_were_made_from_is_remembered_though_a_later_object_is_refused(
+    world: World,
+) -> None:
+    world.server.errors["Ingress"] = NO
+    assert isinstance(await world.act(observed(OPEN, host="a.example.com")), Halt)
+    order = ObjectMeta(name="support-llm", namespace="support", uid=UID)
+    assert world.actor.record(order) == frozen.digest(world.server.noted)
+    assert world.actor.record(msgspec.structs.replace(order, uid="another")) is None
+    world.server.written.clear()
+    world.server.errors.clear()
+    running = workload(noted=world.server.noted)
+    assert await world.act(observed(OPEN, running=running, host="a.example.com")) is None
+    assert ("Ingress", "support-llm") in world.server.written, "the others are tried again"
+
+
+async def test_of_a_new_order_nothing_is_made_while_its_certificate_is_missing(world: World) -> None:
+    found = await world.act(observed(planned(COPIED), host="a.example.com"))
+    assert isinstance(found, Halt)
+    assert found.reason is OrderReason.CERTIFICATE_MISSING
+    assert world.server.written == []
 
 
 async def test_a_monitor_is_made_when_its_kind_comes_and_not_before() -> None:

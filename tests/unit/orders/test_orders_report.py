@@ -21,9 +21,11 @@ from aiinference.probes.health import Health
 from aiinference.workload import names, pods, statefulset
 from aiinference.workload.intent import Settings
 from kubekit.conditions import find
+from kubekit.resources import Pod
 from kubekit.resources.workloads import StatefulSetSpec
 from tests.kit.ordersmodels import policy
 from tests.kit.orderstates import (
+    KEYED,
     LATER,
     NOW,
     accelerated,
@@ -204,10 +206,11 @@ def test_what_runs_is_judged_by_its_answers_whatever_is_refused(
 def test_an_order_that_its_class_closes_is_closed_whatever_is_refused(
     wanted: EffectivePolicy, expected: tuple[str, str | None, str | None]
 ) -> None:
-    earlier = status(observed(planned(external()), running=workload(ready=1), health=WELL, host="h"), NOW)
+    running = workload(ready=1, template=KEYED)
+    earlier = status(observed(planned(external()), running=running, health=WELL, host="h"), NOW)
     halt = stopped(OrderCondition.MODEL_RESOLVED, OrderReason.MODEL_NOT_FOUND).halt
     for refused in (Resolved(halt, wanted), Resolved(halt, says=wanted)):
-        o = observed(refused, running=workload(ready=1), health=WELL, earlier=earlier, host="h")
+        o = observed(refused, running=running, health=WELL, earlier=earlier, host="h")
         found = status(o, LATER)
         assert found.endpoint is not None
         assert (found.endpoint.type, found.endpoint.url, found.endpoint.domain) == expected
@@ -323,6 +326,29 @@ def test_addresses() -> None:
     plain = status(observed(planned(external("Disabled")), host="a.example.com"), NOW)
     assert plain.endpoint is not None
     assert plain.endpoint.url == "http://a.example.com"
+
+
+@pytest.mark.parametrize(
+    ("template", "volumes", "url"),
+    [
+        (KEYED, ("tmp", "keys"), "https://h"),
+        (KEYED, ("tmp",), None),
+        ({}, ("tmp", "keys"), None),
+    ],
+)
+def test_an_order_that_is_closed_until_its_replicas_ask_for_the_key_has_no_address_yet(
+    template: dict[str, Any], volumes: tuple[str, ...], url: str | None
+) -> None:
+    spec = {"volumes": [{"name": one} for one in volumes]}
+    replica = msgspec.convert({"metadata": {"name": "support-llm-0"}, "spec": spec}, Pod)
+    running = workload(ready=1, template=template)
+    found = status(observed(planned(external()), running=running, pods=(replica,), host="h"), NOW)
+    assert found.endpoint is not None
+    assert (found.endpoint.type, found.endpoint.domain, found.endpoint.url) == ("External", "h", url)
+    waits = Halt(OrderCondition.MODEL_RESOLVED, OrderReason.PENDING, "Asked.", outage=True, waits=True)
+    waiting = Resolved(waits, external())
+    later = observed(waiting, running=running, pods=(replica,), host="h", earlier=found)
+    assert status(later, LATER).endpoint == found.endpoint
 
 
 def test_an_outside_without_a_domain_has_no_address() -> None:

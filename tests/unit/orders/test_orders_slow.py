@@ -46,7 +46,6 @@ class Slow:
 def sources() -> Sources:
     classes: Store[InferenceServiceClass] = Store("InferenceServiceClass")
     recipes = Recipes(shipped(), {"llama": "x"})
-    models, plans = Desk(lambda _: None), Desk(lambda _: None)
     planner = cast("PlannerClient", None)
     return Sources(
         classes,
@@ -56,8 +55,8 @@ def sources() -> Sources:
         Https("Disabled"),
         runtime_fallback=True,
         has_domain=True,
-        models=models,
-        plans=plans,
+        models=Desk(lambda _: None),
+        plans=Desk(lambda _: None),
     )
 
 

@@ -14,7 +14,7 @@ from aiinference.planner.plan import Recipes
 from aiinference.recipes.catalogue import shipped
 from aiinference.workload import names
 from aiinference.workload.intent import Settings
-from kubekit.errors import Forbidden, Unreachable
+from kubekit.errors import Forbidden, NotFound, Unreachable
 from kubekit.queue import Priority
 from kubekit.resources import Pod, StatefulSet
 from kubekit.resources.meta import OwnerReference
@@ -97,9 +97,11 @@ class World:
         raise Unreachable
 
     async def request(self, *_: Any, **__: Any) -> bytes:
-        raise Unreachable
+        raise NotFound(404, "NotFound", "nothing is there")
 
     async def patch(self, _kind: Any, _name: str, body: dict[str, Any], **_: Any) -> dict[str, Any]:
+        if "status" not in body:
+            raise Unreachable
         self.said.append(body["status"])
         return {}
 
