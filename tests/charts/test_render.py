@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 S3 = {"bucket": "models", "endpoint": "https://s3.example.com", "credentialsSecretName": "s3-keys"}
-MONITORING = ("monitoring.coreos.com/v1",)
+SERVED = ("monitoring.coreos.com/v1", helm.ROUTES)
 DECKHOUSE = {
     "global": {
         "deckhouseVersion": "v1.74.0",
@@ -91,7 +91,7 @@ pytestmark = pytest.mark.parametrize(("chart", "values"), CASES)
 
 @pytest.mark.parametrize("version", ["1.30", "1.36"])
 def test_every_object_fits_the_schema(chart: Path, values: dict[str, Any], version: str) -> None:
-    for manifest in helm.render(values, chart=chart, api_versions=MONITORING):
+    for manifest in helm.render(values, chart=chart, api_versions=SERVED):
         if manifest["kind"] not in FOREIGN:
             _validate(json.dumps(manifest, sort_keys=True), version)
 
@@ -102,13 +102,13 @@ def _validate(manifest: str, version: str) -> None:
 
 
 def test_every_pod_is_restricted(chart: Path, values: dict[str, Any]) -> None:
-    templates = helm.pod_templates(helm.render(values, chart=chart))
+    templates = helm.pod_templates(helm.render(values, chart=chart, api_versions=SERVED))
     assert f"Deployment/{chart.name}-controller" in templates
     assert [(name, found) for name, t in templates.items() if (found := pod_security.violations(t))] == []
 
 
 def test_every_object_is_named_once_and_labelled(chart: Path, values: dict[str, Any]) -> None:
-    objects = helm.render(values, chart=chart, api_versions=MONITORING)
+    objects = helm.render(values, chart=chart, api_versions=SERVED)
     keys = Counter(
         (item["kind"], item["metadata"].get("namespace"), item["metadata"]["name"]) for item in objects
     )
@@ -122,7 +122,7 @@ def test_every_object_is_named_once_and_labelled(chart: Path, values: dict[str, 
 
 
 def test_selectors_choose_the_pods_they_mean(chart: Path, values: dict[str, Any]) -> None:
-    objects = helm.render(values, chart=chart)
+    objects = helm.render(values, chart=chart, api_versions=SERVED)
     labels = {name: template["metadata"]["labels"] for name, template in helm.pod_templates(objects).items()}
     for item in objects:
         selector = item.get("spec", {}).get("selector")
@@ -140,7 +140,7 @@ def test_selectors_choose_the_pods_they_mean(chart: Path, values: dict[str, Any]
 def test_every_long_running_container_is_probed_over_a_port_it_has(
     chart: Path, values: dict[str, Any]
 ) -> None:
-    for name, template in helm.pod_templates(helm.render(values, chart=chart)).items():
+    for name, template in helm.pod_templates(helm.render(values, chart=chart, api_versions=SERVED)).items():
         if name.startswith("Job/"):
             continue
         for container in template["spec"]["containers"]:
@@ -150,11 +150,13 @@ def test_every_long_running_container_is_probed_over_a_port_it_has(
 
 
 def test_every_mount_has_its_volume_and_every_volume_a_mount(chart: Path, values: dict[str, Any]) -> None:
-    for name, template in helm.pod_templates(helm.render(values, chart=chart)).items():
+    for name, template in helm.pod_templates(helm.render(values, chart=chart, api_versions=SERVED)).items():
         volumes = {volume["name"] for volume in template["spec"].get("volumes", [])}
         mounts = {m["name"] for c in template["spec"]["containers"] for m in c.get("volumeMounts", [])}
         assert mounts == volumes, name
 
 
 def test_no_secret_is_in_the_chart(chart: Path, values: dict[str, Any]) -> None:
-    assert [item for item in helm.render(values, chart=chart) if item["kind"] == "Secret"] == []
+    assert [
+        item for item in helm.render(values, chart=chart, api_versions=SERVED) if item["kind"] == "Secret"
+    ] == []

@@ -45,6 +45,10 @@ def _volume(objects: list[helm.Manifest], deployment: str, name: str) -> helm.Ma
         ({"uploadGateway": {"publicURL": "https://10.0.0.1", "ingress": {"enabled": True}}}, "hosts by name"),
         ({"uploadGateway": {"publicURL": "https://x.test/a", "ingress": {"enabled": True}}}, "a path below"),
         ({"uploadGateway": {"httpRoute": {"parentRefs": [{"namespace": "x"}]}}}, "name"),
+        (
+            {"uploadGateway": {"publicURL": "https://x.test", "httpRoute": {"parentRefs": [{"name": "x"}]}}},
+            "Install the definitions of Gateway API 1.4 or newer",
+        ),
         ({"uploadGateway": {"ingress": {"tls": True}}}, "tls"),
         ({"logLevel": "info"}, "logLevel"),
         ({"replicas": 0}, "replicas"),

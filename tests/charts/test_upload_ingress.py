@@ -117,7 +117,7 @@ def test_under_deckhouse_the_host_is_the_module_s_of_the_public_domain() -> None
 
 def test_a_route_has_no_time_out_and_checks_the_gateway_s_certificate() -> None:
     gateway = {"publicURL": f"https://{HOST}", "httpRoute": {"parentRefs": [PARENT]}}
-    objects = helm.render({"uploadGateway": gateway})
+    objects = helm.render({"uploadGateway": gateway}, api_versions=(helm.ROUTES,))
     route = helm.one(objects, "HTTPRoute", NAME)["spec"]
     assert (route["parentRefs"], route["hostnames"]) == ([PARENT], [HOST])
     (rule,) = route["rules"]

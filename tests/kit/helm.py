@@ -22,6 +22,8 @@ from devcluster.progress import Progress
 CHART = Path(__file__).parents[2] / "modules" / "ai-models"
 NAMESPACE = "d8-ai-models"
 OLDEST = "1.30.0"
+#: what a cluster with the Gateway API serves, and the chart asks for
+ROUTES = "gateway.networking.k8s.io/v1/BackendTLSPolicy"
 POD_KINDS = {"Deployment", "StatefulSet", "DaemonSet", "Job"}
 
 Manifest = dict[str, Any]
