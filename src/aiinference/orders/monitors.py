@@ -5,6 +5,7 @@ What belongs here: asking that, now and then. What does not: the PodMonitors of 
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -40,14 +41,17 @@ class Monitors:
         self._clock = clock
         self._known = False
         self._fresh_until: float | None = None
+        #: whoever comes while it is asked waits for the same answer
+        self._asking = asyncio.Lock()
 
     async def known(self) -> bool:
         """Tell whether there is such a kind; what cannot be asked is as it was."""
-        now = self._clock.monotonic()
-        if self._fresh_until is None or now >= self._fresh_until:
-            self._fresh_until = now + FRESH_SECONDS
-            self._known = await self._asked()
-        return self._known
+        async with self._asking:
+            now = self._clock.monotonic()
+            if self._fresh_until is None or now >= self._fresh_until:
+                self._known = await self._asked()
+                self._fresh_until = now + FRESH_SECONDS
+            return self._known
 
     async def _asked(self) -> bool:
         try:
