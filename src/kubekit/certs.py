@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -133,7 +133,7 @@ def leaf_is_due(leaf: Pair | None, ca: Pair, names: Iterable[str], now: datetime
         return True
     try:
         _parse(leaf.certificate).verify_directly_issued_by(_parse(ca.certificate))
-    except (BadCertificate, InvalidSignature, ValueError, TypeError):
+    except (BadCertificate, InvalidSignature, UnsupportedAlgorithm, ValueError, TypeError):
         return True
     return (
         not sound(leaf)
@@ -146,7 +146,7 @@ def sound(pair: Pair) -> bool:
     """Tell whether both parts can be read and belong together."""
     try:
         return _parse_key(pair.key).public_key() == _parse(pair.certificate).public_key()
-    except BadCertificate:
+    except (BadCertificate, UnsupportedAlgorithm, ValueError):
         return False
 
 
@@ -229,14 +229,14 @@ def key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 def _parse(pem: bytes) -> x509.Certificate:
     try:
         return x509.load_pem_x509_certificate(pem)
-    except ValueError as error:
+    except (ValueError, x509.InvalidVersion) as error:
         raise BadCertificate(f"not a certificate: {error}") from error
 
 
 def _parse_key(pem: bytes) -> ec.EllipticCurvePrivateKey:
     try:
         key = serialization.load_pem_private_key(pem, password=None)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise BadCertificate(f"not a private key: {error}") from error
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise BadCertificate("not an elliptic-curve key")

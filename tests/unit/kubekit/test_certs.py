@@ -126,3 +126,17 @@ async def _shakes_hands(server: ssl.SSLContext, client: ssl.SSLContext, host: st
 def test_rubbish_is_named_as_such() -> None:
     with pytest.raises(certs.BadCertificate):
         certs.expires(b"rubbish")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_no_certificate_however_broken_raises_an_error(ca: Pair) -> None:
+    made, told = leaf(ca), set()
+    der = ssl.PEM_cert_to_DER_cert(made.certificate.decode())
+    for position in range(len(der)):
+        for change in (0x01, 0x02, 0x08, 0x80):
+            broken = bytearray(der)
+            broken[position] ^= change
+            pair = Pair(ssl.DER_cert_to_PEM_cert(bytes(broken)).encode(), made.key)
+            due = certs.leaf_is_due(pair, ca, NAMES, NOW)
+            told.add((certs.is_certificate(pair.certificate), certs.sound(pair), due))
+    assert {(False, False, True), (True, False, True), (True, True, True)} <= told
