@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from aiinference.api.orders import ConstraintsStatus, EndpointStatus, ModelStatus, ResolvedStatus
 from aiinference.api.reasons import ExposureType
 from aiinference.orders import decide
-from aiinference.workload import network
+from aiinference.workload import names, network
 
 if TYPE_CHECKING:
     from aiinference.orders.state import Observation
@@ -60,6 +60,14 @@ def constraints(o: Observation) -> ConstraintsStatus | None:
     return ConstraintsStatus(
         min_replicas=policy.min_replicas, max_replicas=policy.max_replicas, model_scope=scope
     )
+
+
+def runs_by_plan(o: Observation) -> bool:
+    """Tell whether there is a plan, and what runs was made from it: a newer plan alone restarts nothing."""
+    plan, workload = o.resolved.plan, o.workload
+    if plan is None or workload is None:
+        return plan is not None
+    return workload.metadata.annotations.get(names.PLAN_ANNOTATION) == plan.digest
 
 
 def placement(o: Observation) -> ResolvedStatus | None:

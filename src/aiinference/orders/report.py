@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from kubekit.resources import StatefulSet
 
 _BY_HAND = " Delete the Pods of the others when it suits: the class leaves that to you (OnDelete)."
+_EARLIER_PLAN = "The launch is planned; what runs goes on by the plan that it was started with."
 _ORDER = [str(one) for one in OrderCondition]
 
 
@@ -81,9 +82,9 @@ def status(o: Observation, now: datetime) -> InferenceServiceStatus:
         endpoint=details.endpoint(o) if reached else details.kept_endpoint(o, old.endpoint),
         auth_secret_name=_secret(o, policy) if reached else old.auth_secret_name,
         constraints=details.constraints(o) or old.constraints,
-        resolved=details.placement(o) if o.resolved.plan else old.resolved,
+        resolved=details.placement(o) if details.runs_by_plan(o) else old.resolved,
         template_digest=o.record or old.template_digest,
-        share=details.share(o.resolved.plan) if o.resolved.plan else old.share,
+        share=details.share(o.resolved.plan) if details.runs_by_plan(o) else old.share,
         startup=startup.progress(o.pods, o.health.ready_time, startup_seconds(o)) if o.workload else None,
         conditions=tuple(sorted(said.said, key=lambda one: _ORDER.index(one.type))),
     )
@@ -117,8 +118,10 @@ def _sequence(o: Observation, said: _Sayings) -> None:
     else:
         _halted(OrderCondition.MODEL_RESOLVED, o, said)
     if o.resolved.plan is not None and policy is not None and policy.accelerator is not None:
-        recipe = o.resolved.plan.recipe.name
-        text = f"The launch is planned, by recipe {recipe}."
+        text = f"The launch is planned, by recipe {o.resolved.plan.recipe.name}."
+        if not details.runs_by_plan(o):
+            known = said.old(OrderCondition.PLANNED)
+            text = known.message if known and known.status == "True" else _EARLIER_PLAN
         said.say(OrderCondition.PLANNED, "True", OrderReason.LAUNCH_PLAN_CALCULATED, text)
     elif o.resolved.plan is None:
         _halted(OrderCondition.PLANNED, o, said)

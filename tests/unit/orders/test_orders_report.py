@@ -328,6 +328,32 @@ def test_addresses() -> None:
     assert plain.endpoint.url == "http://a.example.com"
 
 
+def test_a_newer_plan_is_shown_when_the_replicas_run_by_it() -> None:
+    first = planned(accelerated())
+    assert first.plan is not None
+    running = workload(ready=1, noted={names.PLAN_ANNOTATION: first.plan.digest})
+    shown = status(observed(first, running=running, health=WELL), NOW)
+    elsewhere = msgspec.structs.replace(first.plan.resolved, device_class="big", share_percent=50)
+    recipe = msgspec.structs.replace(first.plan.recipe, name="other")
+    newer = msgspec.structs.replace(
+        first.plan, resolved=elsewhere, recipe=recipe, digest=f"sha256:{'2' * 64}"
+    )
+    second = replace(first, plan=newer)
+    later = status(observed(second, running=running, health=WELL, earlier=shown), LATER)
+    assert later == shown
+    refused = stopped(OrderCondition.PLANNED, OrderReason.NO_CAPACITY, held=accelerated())
+    between = status(observed(refused, running=running, health=WELL, earlier=shown), LATER)
+    again = status(observed(second, running=running, health=WELL, earlier=between), LATER)
+    assert (again.resolved, again.share) == (shown.resolved, shown.share)
+    text = "The launch is planned; what runs goes on by the plan that it was started with."
+    assert at(again, OrderCondition.PLANNED) == ("LaunchPlanCalculated", text)
+    restarted = workload(ready=1, noted={names.PLAN_ANNOTATION: newer.digest})
+    after = status(observed(second, running=restarted, health=WELL, earlier=again), LATER)
+    assert after.resolved is not None
+    assert (after.resolved.device_class, after.share) == ("big", "50%")
+    assert at(after, OrderCondition.PLANNED)[1] == "The launch is planned, by recipe other."
+
+
 @pytest.mark.parametrize(
     ("template", "volumes", "url"),
     [
