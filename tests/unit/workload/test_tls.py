@@ -71,7 +71,12 @@ def test_a_copy_follows_its_original_and_keeps_its_labels() -> None:
     ("secret_name", "source", "reason", "words"),
     [
         (None, None, OrderReason.CERTIFICATE_MISSING, "no Secret is named for it"),
-        ("wildcard", None, OrderReason.CERTIFICATE_MISSING, f"{PLACE}/wildcard .* does not exist"),
+        (
+            "wildcard",
+            None,
+            OrderReason.CERTIFICATE_MISSING,
+            f"{PLACE}/wildcard .* does not exist.*other namespaces are not read",
+        ),
         ("wildcard", Secret(), OrderReason.CERTIFICATE_MISSING, "lacks tls.crt or tls.key"),
         (
             "wildcard",
