@@ -64,7 +64,8 @@ def fault(intent: Served, place: str, source: Secret | None, now: datetime) -> F
         return Fault(
             OrderReason.CERTIFICATE_MISSING,
             f"The Secret {place}/{name} with the certificate for {host} {lacks}. Ask the administrator to "
-            f"put the certificate there, as {CERTIFICATE} and {KEY}; Secrets of other namespaces are not read.",
+            f"put the certificate there, as {CERTIFICATE} and {KEY}; Secrets of other namespaces are not "
+            "read.",
         )
     wrong = certcheck.fault(source.data[CERTIFICATE], source.data[KEY], host, now)
     if wrong is None:
