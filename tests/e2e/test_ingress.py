@@ -110,7 +110,7 @@ def _told_url(platform: Platform, namespace: str) -> str:
 def _route(entrance: Entrance) -> None:
     """Make what the chart makes for a Gateway, but for a host of its own: both ways lead there at once."""
     gateway = {"publicURL": f"https://{ROUTED_HOST}", "httpRoute": {"parentRefs": [GATEWAY]}}
-    objects = helm.render({"uploadGateway": gateway})
+    objects = helm.render({"uploadGateway": gateway}, api_versions=(helm.ROUTES,))
     kinds = ("HTTPRoute", "BackendTLSPolicy")
     entrance.apply(*(helm.one(objects, kind, "ai-models-upload-gateway") for kind in kinds))
     until(lambda: _answers(entrance), 60, "the route leads to the gateway")
