@@ -19,6 +19,7 @@ import msgspec
 from aiinference.api.reasons import OrderCondition, OrderReason
 from aiinference.orders import decide, words
 from aiinference.orders.certificates import Certificates
+from aiinference.orders.ingresses import Ingress
 from aiinference.orders.monitors import Monitors
 from aiinference.orders.standing import Standing
 from aiinference.orders.state import Halt
@@ -46,7 +47,7 @@ _log = logging.logger(__name__)
 FIELD_MANAGER = "ai-inference-orders"
 _KEY_BYTES = 32
 _T = TypeVar("_T")
-_INGRESS = custom("networking.k8s.io", "v1", "Ingress", "ingresses")
+_INGRESS = Ingress.KIND
 _ROLE = custom("rbac.authorization.k8s.io", "v1", "Role", "roles")
 _MONITOR = custom("monitoring.coreos.com", "v1", "PodMonitor", "podmonitors")
 custom("", "v1", "Service", "services")

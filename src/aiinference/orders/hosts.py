@@ -1,4 +1,4 @@
-"""Which host an External order has; once given it stays.
+"""Which host an External order has; once given it stays, unless nothing leads there any more.
 
 What belongs here: choosing, and remembering what was given until statuses say it. What does not: writing it.
 
@@ -8,6 +8,7 @@ host that was chosen is remembered here at once; only the leader chooses.
 
 from __future__ import annotations
 
+import re
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -38,15 +39,29 @@ class Hosts:
 
     def __init__(self, template: str) -> None:
         self._template = template
+        self._form = re.compile(re.escape(template).replace("%s", "[a-z0-9]([-a-z0-9]*[a-z0-9])?"))
         #: host -> uid of the order that it was given to
         self._given: dict[str, str] = {}
         #: uid of an order -> the host that an older one has taken from it
         self._lost: dict[str, str] = {}
 
+    def foreign(self, order: InferenceService) -> str | None:
+        """Return the order's host if it is not of today's domain: no Ingress is given that anew."""
+        had = domain(order)
+        return had if had and self._template and not self._form.fullmatch(had) else None
+
     def host(
-        self, order: InferenceService, policy: EffectivePolicy, orders: Iterable[InferenceService]
+        self,
+        order: InferenceService,
+        policy: EffectivePolicy,
+        orders: Iterable[InferenceService],
+        *,
+        unusable: bool = False,
     ) -> str | None:
-        """Return the order's host: the one it has, else its own name, else one with its namespace too."""
+        """Return the order's host: the one it has, else its own name, else one with its namespace too.
+
+        One that is ``unusable`` is not kept.
+        """
         mine = order.metadata.uid
         others = {one.metadata.uid: one for one in orders if one.metadata.uid != mine}
         self._given = {host: uid for host, uid in self._given.items() if uid in others or uid == mine}
@@ -54,7 +69,11 @@ class Hosts:
         if policy.exposure.type != ExposureType.EXTERNAL or not self._template:
             self._release(mine)
             return None
-        found = self._present(order, others) or next(
+        given = domain(order)
+        if unusable:
+            self._given = {one: uid for one, uid in self._given.items() if (one, uid) != (given, mine)}
+            given = None
+        found = self._present(order, others, given) or next(
             host for host in _candidates(order, self._template) if not self._taken(host, order, others)
         )
         self._release(mine)
@@ -74,9 +93,10 @@ class Hosts:
     def _release(self, uid: str) -> None:
         self._given = {host: holder for host, holder in self._given.items() if holder != uid}
 
-    def _present(self, order: InferenceService, others: dict[str, InferenceService]) -> str | None:
+    def _present(
+        self, order: InferenceService, others: dict[str, InferenceService], given: str | None
+    ) -> str | None:
         """Return the host that the order has already, unless an older order has it too."""
-        given = domain(order)
         if given is None:
             mine = order.metadata.uid
             return next((host for host, uid in self._given.items() if uid == mine), None)

@@ -11,19 +11,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from aiinference.api.orders import InferenceServiceStatus
 from aiinference.api.reasons import OrderCondition, OrderReason
 from kubekit.conditions import find
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from aiinference.api.orders import InferenceService, InferenceServiceStatus
+    from aiinference.api.orders import EndpointStatus, InferenceService
     from kubekit.conditions import Condition
     from kubekit.events import Recorder
     from opskit.clock import Clock
 
 #: the same is not told again for so long
 SILENT_SECONDS = 600.0
+#: no reason of a condition
+HOST_CHANGED = "HostChanged"
 _REACHED = frozenset({OrderCondition.PLANNED, OrderCondition.READY})
 #: every order goes through these
 _ON_THE_WAY = frozenset({OrderReason.PENDING, OrderReason.STARTING, OrderReason.HEALTH_CHECK_FAILED})
@@ -58,6 +61,14 @@ def turns(old: Iterable[Condition], new: Iterable[Condition]) -> list[Turn]:
     return list(told.values())
 
 
+def moves(old: EndpointStatus | None, new: EndpointStatus | None) -> list[Turn]:
+    """Return that an order has another host than its clients know, if so."""
+    before, now = old.domain if old else None, new.domain if new else None
+    if before is None or now is None or before == now:
+        return []
+    return [Turn("Warning", HOST_CHANGED, f"Host {before} was the order's; clients have to use {now} now.")]
+
+
 def _is_first(before: Condition | None, now: Condition) -> bool:
     """Tell whether replicas are said to be replaced that were never there."""
     return now.reason == OrderReason.UPDATING and (before is None or before.status != "True")
@@ -75,7 +86,8 @@ class Story:
     async def tell(self, order: InferenceService, now: InferenceServiceStatus) -> None:
         """Record what the order's new status says that its old one did not."""
         told, moment = self._told.setdefault(order.metadata.key, {}), self._clock.monotonic()
-        for turn in turns(order.status.conditions if order.status else (), now.conditions):
+        before = order.status or InferenceServiceStatus()
+        for turn in (*turns(before.conditions, now.conditions), *moves(before.endpoint, now.endpoint)):
             last = told.get((turn.kind, turn.reason))
             if last is not None and moment - last < SILENT_SECONDS:
                 continue

@@ -13,7 +13,7 @@ import msgspec
 from aiinference.api.classes import InferenceServiceClass
 from aiinference.api.fields import API_VERSION
 from aiinference.api.orders import InferenceService
-from aiinference.orders import decide, missing, observe, report, targets
+from aiinference.orders import decide, ingresses, missing, observe, report, targets
 from aiinference.orders.act import Actor
 from aiinference.orders.asking import Desk
 from aiinference.orders.hosts import Hosts
@@ -155,8 +155,11 @@ class Orders:
         key = order.metadata.key
         host = instead = None
         if resolved.policy is not None:
+            # Before the orders are looked through: meanwhile another one may be given a host.
+            had = self._hosts.foreign(order)
+            unusable = had is not None and not await ingresses.has(self._client, order.metadata, had)
             others = self._orders.list()
-            host = self._hosts.host(order, resolved.policy, others)
+            host = self._hosts.host(order, resolved.policy, others, unusable=unusable)
             instead = self._hosts.instead(order, host, others)
         workload, secret = self._own_workload(order), await self._secret(order)
         return Observation(

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -49,6 +50,32 @@ def host(mine: InferenceService, *others: InferenceService, template: str = TEMP
 def test_a_host_is_the_orders_name_and_stays() -> None:
     assert host(named("a")) == "chat.example.com"
     assert host(named("a", had="old.example.com")) == "old.example.com"
+
+
+@pytest.mark.parametrize(
+    ("had", "foreign"),
+    [
+        ("chat.example.com", False),
+        ("a--b.example.com", False),
+        ("chat.exampleXcom", True),
+        ("chat.old.example.com", True),
+        ("-chat.example.com", True),
+        ("chat.wrong.test", True),
+    ],
+)
+def test_a_host_of_another_domain_is_replaced_once_it_is_of_no_use(had: str, *, foreign: bool) -> None:
+    mine, hosts = named("a", had=had), Hosts(TEMPLATE)
+    assert (hosts.foreign(mine) == had) is foreign
+    assert hosts.host(mine, external(), [mine]) == had
+    assert Hosts("").foreign(mine) is None
+    for _ in range(2):  # the status is written later
+        assert hosts.host(mine, external(), [mine], unusable=True) == "chat.example.com"
+    assert hosts.foreign(named("a", had=None)) is None
+
+
+def test_a_host_of_another_domain_is_replaced_by_one_that_is_free() -> None:
+    mine, other = named("a", had="chat.wrong.test"), named("b", had="chat.example.com")
+    assert Hosts(TEMPLATE).host(mine, external(), [mine, other], unusable=True) == "chat--a.example.com"
 
 
 def test_a_host_that_is_taken_gets_the_namespace_too() -> None:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 import pytest
 
-from aiinference.api.orders import InferenceServiceStatus
+from aiinference.api.orders import EndpointStatus, InferenceServiceStatus
 from aiinference.api.reasons import OrderReason
-from aiinference.orders.story import SILENT_SECONDS, Story, Turn, turns
+from aiinference.orders.story import SILENT_SECONDS, Story, Turn, moves, turns
 from kubekit.conditions import Condition
 from opskit.clock import ManualClock
 from tests.kit.ordersmodels import order
@@ -63,6 +63,22 @@ def test_whatever_is_refused_is_told_in_its_own_words_once(reason: OrderReason) 
     new = [said("WorkloadReady", reason), said("Ready", reason)]
     assert len(turns([], new)) <= 1
     assert turns(new, new) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("a.example.com", "b.example.com", ["HostChanged"]),
+        ("a.example.com", "a.example.com", []),
+        (None, "a.example.com", []),
+        ("a.example.com", None, []),
+    ],
+)
+def test_clients_are_told_of_another_host(old: str | None, new: str | None, told: list[str]) -> None:
+    found = moves(EndpointStatus(type="External", domain=old), EndpointStatus(type="External", domain=new))
+    assert [turn.reason for turn in found] == told
+    assert moves(None, EndpointStatus(type="External", domain=new)) == []
+    assert all(str(old) in turn.message and str(new) in turn.message for turn in found)
 
 
 class Recorded:

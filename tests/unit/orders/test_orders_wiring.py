@@ -6,10 +6,12 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
+import pytest
 
-from aiinference.api.orders import InferenceService, InferenceServiceStatus
+from aiinference.api.orders import EndpointStatus, InferenceService, InferenceServiceStatus
 from aiinference.classes.policy import Https
 from aiinference.orders import observe, wiring
+from aiinference.orders.ingresses import Ingress, Rule, Spec
 from aiinference.planner.plan import Recipes
 from aiinference.recipes.catalogue import shipped
 from aiinference.workload import names
@@ -24,8 +26,6 @@ from tests.kit.ordersmodels import order
 from tests.kit.orderstates import external, planned, workload
 
 if TYPE_CHECKING:
-    import pytest
-
     from aiinference.orders.probing import Target
     from aiinference.orders.state import Resolved
     from kubekit.controller import Controller
@@ -47,7 +47,10 @@ class World:
         status: InferenceServiceStatus | None = SEEN,
         resolved: Resolved | None = None,
         unread: Exception | None = None,
+        hosts: tuple[str, ...] = (),
     ) -> None:
+        self.hosts = hosts
+        self.refused: Exception = Unreachable()
         self.resolved, self.unread = resolved or planned(), unread
         self.addresses: list[tuple[str, ...] | None] = []
         self.said: list[dict[str, Any]] = []
@@ -64,12 +67,15 @@ class World:
             Pod: list(pods),
         }
         monkeypatch.setattr(wiring, "Probing", lambda *_: self)
+        monkeypatch.setattr(wiring, "Story", lambda *_: self)
         monkeypatch.setattr(observe, "resolve", self.resolve)
         self.client = self
         wiring.setup(
             cast("Manager", self),
             ManualClock(),
-            wiring.OrderSettings(Settings(gate_image="gate"), "", Https("Disabled"), runtime_fallback=True),
+            wiring.OrderSettings(
+                Settings(gate_image="gate"), "%s.example.com", Https("Disabled"), runtime_fallback=True
+            ),
             catalogue=cast("Any", None),
             planner=cast("Any", None),
             recipes=Recipes(shipped(), {}),
@@ -88,13 +94,14 @@ class World:
     async def resolve(self, *_: Any) -> Any:
         return self.resolved
 
-    async def find(self, *_: Any) -> None:
+    async def find(self, kind: Any, *_: Any) -> Any:
         self.controller.queue.close()  # this reconcile is the last
         if self.unread is not None:
             raise self.unread
+        return Ingress(spec=Spec(rules=[Rule(host=one) for one in self.hosts])) if kind is Ingress else None
 
     async def create(self, *_: Any, **__: Any) -> None:
-        raise Unreachable
+        raise self.refused
 
     async def request(self, *_: Any, **__: Any) -> bytes:
         raise NotFound(404, "NotFound", "nothing is there")
@@ -115,6 +122,8 @@ class World:
 
     def follow(self, _key: tuple[str, str], target: Target, _known: Any) -> None:
         self.addresses.append(target.addresses)
+
+    async def tell(self, *_: Any) -> None: ...
 
     def forget(self, _key: tuple[str, str]) -> None:
         self.addresses.append(None)
@@ -183,3 +192,26 @@ async def test_an_order_that_was_told_something_gives_way_to_those_that_were_not
     changed(Change(("support", "new"), new.metadata, None, new), Priority.HIGH)
     queue = world.controller.queue
     assert [await queue.get(), await queue.get()] == [("support", "new"), ("support", "told")]
+
+
+@pytest.mark.parametrize(
+    ("hosts", "unread", "kept"),
+    [
+        (("chat.wrong.test",), None, True),
+        ((), None, False),
+        (("another.wrong.test",), None, False),
+        ((), Forbidden(403, "Forbidden", "no right"), True),
+    ],
+)
+async def test_a_host_of_another_domain_stays_while_an_ingress_has_it(
+    monkeypatch: pytest.MonkeyPatch, hosts: tuple[str, ...], unread: Exception | None, *, kept: bool
+) -> None:
+    had = InferenceServiceStatus(endpoint=EndpointStatus(type="External", domain="chat.wrong.test"))
+    world = World(
+        monkeypatch, running=False, status=had, resolved=planned(external()), hosts=hosts, unread=unread
+    )
+    world.refused = Forbidden(403, "Forbidden", "no right to write secrets")
+    await world.run()
+    (said,) = world.said
+    expected = "chat.wrong.test" if kept else "support-llm.example.com"
+    assert said["endpoint"]["domain"] == expected
