@@ -152,8 +152,6 @@ class Actor:
         refused = await self._foreign(needed, intent.order)
         if refused is not None:
             return refused
-        if isinstance(intent, Intent) or intent.closed:
-            await self._certificates.retire(intent)
         head, record = intent.order.metadata, None
         generation = o.workload.metadata.generation if o.workload else 0
         for manifest in needed:
@@ -194,6 +192,8 @@ class Actor:
             found = await self._head(kind, place, name)
             if found is not None and _owned(found, intent.order.metadata.uid):
                 await self._client.delete(kind, name, place, uid=found.uid)
+        if isinstance(intent, Intent) or intent.closed:
+            await self._certificates.retire(intent)
 
     async def _monitor(self, manifests: list[dict[str, Any]], intent: Served) -> None:
         """Have metrics read where that is possible; what cannot be watched is served all the same."""

@@ -311,6 +311,7 @@ NO = Forbidden(403, "Forbidden", "the quota says no")
         (LOCAL, "Secret", {"delete Ingress", "Service", "StatefulSet"}),
         (LOCAL, "delete Ingress", {"Secret", "Service", "StatefulSet"}),
         (COPIED, "find Secret", {"Secret", "Service", "StatefulSet"}),
+        (LOCAL, "find Secret", {"delete Ingress", "Secret", "Service", "StatefulSet"}),
     ],
 )
 async def test_a_step_that_is_refused_keeps_no_order_from_being_closed_and_kept_up(

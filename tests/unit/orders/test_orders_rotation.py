@@ -34,6 +34,9 @@ class Server:
         self.body = body
         return body
 
+    async def find(self, *_: Any) -> None:
+        """Have no certificate."""
+
     async def request(self, *_: Any) -> bytes:
         return b"{}"
 
