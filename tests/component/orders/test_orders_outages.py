@@ -273,6 +273,7 @@ async def test_a_planner_that_hangs_keeps_no_other_order_waiting(system: System,
         with system.without_planner(faultyfront.silent):
             for name in waiting:
                 await world.order(name, "qwen")
+            await world.says(waiting[-1], "Planned", "Pending")
             await world.says(waiting[-1], "Planned", "PlannerUnavailable")
             await world.order("chat", "qwen", plain)
             await world.says("chat", "WorkloadReady", "Unschedulable")
