@@ -35,6 +35,7 @@ _REFUSED, _CONFLICT = 400, 409
 #: silence, a wrong offset (it is asked for again), too much at once, faults of the gateway itself
 _PASSING = {408, 416, 429, *range(500, 507)}
 _RECEIVED = "UploadReceived"
+_TAKEN_OVER = "TakenOver"
 _LONGEST_ANSWER = 64 * 1024
 #: what a refusal without a body means, as answers to HEAD are
 _MEANINGS = {
@@ -55,6 +56,10 @@ class Broken(Exception):
         super().__init__(why)
         self.retry_after = retry_after
         self.answered = answered
+
+
+class TakenOver(Failure):
+    """The gateway has got another request for this upload, which it takes for the newer one."""
 
 
 class Complete(Exception):
@@ -114,6 +119,7 @@ class Sender:
         self._progress = progress
         self._patience = patience
         self._backoff = backoff
+        self._unanswered = 0
 
     async def held(self) -> Held:
         """Ask how much the gateway has.
@@ -163,6 +169,23 @@ class Sender:
         return held.offset
 
     async def _put(self, offset: int) -> Receipt:
+        """Send what follows the offset.
+
+        A request whose connection broke may reach the gateway later than the one that repeats it, which is
+        then refused as the older one. Each of ours that had no answer excuses one such refusal.
+        """
+        try:
+            return await self._sent(offset)
+        except TakenOver as error:
+            if not self._unanswered:
+                raise
+            self._unanswered -= 1
+            raise Broken("an earlier request of this upload came late") from error
+        except Broken as error:
+            self._unanswered += not error.answered
+            raise
+
+    async def _sent(self, offset: int) -> Receipt:
         headers = {"Content-Type": "application/octet-stream", "Content-Length": str(self._size - offset)}
         if offset:
             last = max(offset, self._size - 1)
@@ -265,6 +288,7 @@ async def _refused(answer: aiohttp.ClientResponse) -> Exception:
     code = {400: Exit.USAGE, 401: Exit.DENIED, 403: Exit.DENIED, 409: Exit.FAILED}.get(
         answer.status, Exit.IMPOSSIBLE
     )
-    return Failure(
+    kind = TakenOver if refusal.reason == _TAKEN_OVER else Failure
+    return kind(
         "The gateway refuses the upload", refusal.message, refusal.next_step, code=code, detail=refusal.reason
     )

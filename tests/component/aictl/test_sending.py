@@ -131,6 +131,23 @@ async def test_who_comes_back_before_the_gateway_knows_of_the_cut_gets_through(
             assert await sent.stored() == CONTENT
 
 
+async def test_an_own_request_that_comes_late_takes_nothing_over(world: World, file: Path) -> None:
+    async with _sender(world, file) as sent:
+        sent.proxy.cut_request("PUT", "", 1_234_567)
+        sent.proxy.reply("PUT", "", *refusal(409, "TakenOver", "a newer upload goes on"))
+        await sent.sender.send()
+        assert await sent.stored() == CONTENT
+
+
+async def test_one_late_request_excuses_one_refusal(world: World, file: Path) -> None:
+    async with _sender(world, file) as sent:
+        sent.proxy.cut_request("PUT", "", 1_234_567)
+        for _ in range(2):
+            sent.proxy.reply("PUT", "", *refusal(409, "TakenOver", "a newer upload goes on"))
+        with pytest.raises(Failure, match="A newer upload goes on"):
+            await sent.sender.send()
+
+
 async def test_patience_counts_from_the_first_failure_not_from_the_beginning(
     world: World, file: Path
 ) -> None:
