@@ -53,7 +53,7 @@ MACHINE = "tests/component/devcluster/test_residue.py"
 LAYERS = {
     "unit": Layer(("tests/unit",), 2),
     "contract": Layer(("tests/contract",), 2),
-    "component": Layer(("tests/component", f"--ignore={MACHINE}"), 2),
+    "component": Layer(("tests/component", f"--ignore={MACHINE}"), 3),
     "charts": Layer(("tests/charts",), 2),
     "machine": Layer((MACHINE,), needs_node=True, own_nodes=True),
     "e2e": Layer(("tests/e2e", "-m", "not disruptive"), 3, needs_node=True),
@@ -130,7 +130,8 @@ class Run:
         layer, report, started = LAYERS[name], self._folder / f"{name}.xml", time.monotonic()
         how = ["-v" if layer.needs_node else "-q"]
         if layer.processes > 1:
-            how += ["-n", str(layer.processes), "--dist", "loadfile"]
+            # In the order of collection: by itself the plugin keeps files of few, long tests for the end.
+            how += ["-n", str(layer.processes), "--dist", "loadfile", "--no-loadscope-reorder"]
         status = self._pytest(name, *how, report=report)
         passed, failed, skipped = _counts(report)
         return Outcome(name, passed, failed, skipped, time.monotonic() - started, status)

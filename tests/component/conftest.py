@@ -19,6 +19,25 @@ if TYPE_CHECKING:
 
 __all__ = ["control_plane", "namespace"]
 
+#: Files that wait or kill much: begun first, so that no process is left with one of them at the end.
+LONG = (
+    "orders/test_orders_kills.py",
+    "delivery/test_handover.py",
+    "catalog/test_trouble.py",
+    "orders/test_orders_outages.py",
+    "orders/test_orders_reasons.py",
+    "catalog/test_upload_to_ready.py",
+    "aictl/test_path.py",
+    "orders/test_orders_process.py",
+    "delivery/test_held_copies.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Have the long files first."""
+    places = {name: place for place, name in enumerate(LONG)}
+    items.sort(key=lambda item: places.get("/".join(item.path.parts[-2:]), len(LONG)))
+
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def gateway_world(
