@@ -9,10 +9,11 @@ import pytest
 
 from aiinference.api.classes import InferenceServiceClass
 from aiinference.api.orders import InferenceService
+from aiinference.orders.ingresses import Ingress
 from aimodels.api.model import Model
 from kubekit.conditions import find
 from kubekit.errors import NotFound
-from kubekit.resources import Secret, StatefulSet, custom
+from kubekit.resources import Event, Pod, Secret, StatefulSet, custom
 from tests.kit.eventually import eventually
 from tests.kit.ordersworld import answering
 
@@ -248,6 +249,79 @@ async def test_an_order_that_is_closed_to_the_outside_loses_its_ingress_and_keep
         assert await world.token(order) == key
     finally:
         await world.client.delete(InferenceServiceClass, name)
+
+
+async def test_an_open_order_whose_class_begins_to_ask_for_a_key_is_closed_until_every_replica_asks(
+    world: World,
+) -> None:
+    order = f"chat-{world.namespace}"
+    free = {"type": "External", "authentication": "None"}
+    await world.model("qwen")
+    await world.make_class(order, exposurePolicy=free, updatePolicy={"strategy": "OnDelete"})
+    try:
+        await world.order(order, "qwen", order)
+        await world.says(order, "WorkloadReady", "Unschedulable")
+        await eventually(lambda: _hosts(world, order))
+        body = {"spec": {"exposurePolicy": {"type": "External", "authentication": "Token"}}}
+        await world.client.patch(InferenceServiceClass, order, body)
+
+        async def closed() -> bool:
+            found = (await world.get(order)).status
+            assert found is not None
+            assert found.endpoint is not None
+            return found.endpoint.url is None and await _hosts(world, order) == []
+
+        await eventually(closed)
+
+        async def next_ones_ask() -> bool:
+            found = await world.workload(order)
+            seen = found is not None and found.status.observed_generation == found.metadata.generation
+            return seen and "--keys" in await _gate(world, order)
+
+        await eventually(next_ones_ask)
+        assert await _hosts(world, order) == []
+        now = {"gracePeriodSeconds": "0"}
+        await world.client.request("DELETE", Pod.KIND.path(world.namespace, f"{order}-0"), params=now)
+        found = await eventually(lambda: _hosts(world, order))
+        assert found == [f"{order}.services.example.com"]
+    finally:
+        await world.client.delete(InferenceServiceClass, order)
+
+
+async def test_a_host_that_no_ingress_would_be_given_is_replaced_and_its_clients_are_told(
+    world: World,
+) -> None:
+    order = f"chat-{world.namespace}"
+    await world.model("qwen")
+    await world.make_class(order, exposurePolicy={"type": "External", "authentication": "Token"})
+    try:
+        await world.order(order, "qwen", order)
+        await world.says(order, "WorkloadReady", "Unschedulable")
+        await eventually(lambda: _hosts(world, order))
+        # As a domain that was wrong has left it, which is corrected by now.
+        wrong = {"status": {"endpoint": {"domain": "chat.wrong.test", "url": "https://chat.wrong.test"}}}
+        await world.client.request("DELETE", Ingress.KIND.path(world.namespace, order))
+        await world.client.patch(
+            InferenceService, order, wrong, namespace=world.namespace, subresource="status"
+        )
+
+        async def told() -> bool:
+            events = await world.client.list(Event, world.namespace)
+            return any(one.reason == "HostChanged" and "chat.wrong.test" in one.message for one in events)
+
+        await eventually(told)
+        found = (await world.get(order)).status
+        assert found is not None
+        assert found.endpoint is not None
+        assert found.endpoint.domain == f"{order}.services.example.com"
+    finally:
+        await world.client.delete(InferenceServiceClass, order)
+
+
+async def _hosts(world: World, order: str) -> list[str]:
+    """Return the hosts that lead to an order."""
+    found = await world.client.find(Ingress, order, world.namespace)
+    return [rule.host for rule in found.spec.rules] if found else []
 
 
 async def _gate(world: World, order: str) -> list[str]:
