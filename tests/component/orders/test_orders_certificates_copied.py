@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.cluster, pytest.mark.asyncio(loop_scope="session")]
 
 HOSTS = "*.services.example.com"
+#: the collector looks for kinds that are new to it every half minute, and reads them all then
+COLLECTED_WITHIN = 90
 
 
 def issued(*hosts: str) -> dict[str, str]:
@@ -120,7 +122,7 @@ async def test_the_certificate_is_waited_for_copied_followed_and_goes_with_the_o
         async def gone() -> bool:
             return await world.client.find(Secret, "chat-tls", world.namespace) is None
 
-        await eventually(gone)
+        await eventually(gone, within=COLLECTED_WITHIN)
 
 
 async def test_a_copy_goes_when_the_class_serves_orders_otherwise(world: World) -> None:
