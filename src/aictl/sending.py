@@ -18,7 +18,8 @@ from urllib.parse import urlencode
 import aiohttp
 import msgspec
 
-from aictl.exits import Exit, Failure
+from aictl.exits import Failure
+from aictl.gateway import REFUSED, Broken, Complete, TakenOver, refused, said
 from opskit.retry import Backoff
 
 if TYPE_CHECKING:
@@ -30,40 +31,9 @@ if TYPE_CHECKING:
 CHUNK = 1 << 20
 STALL_SECONDS = 60.0
 ANSWER_SECONDS = 300.0
+#: how much later than its repetition a request may reach the gateway
+LATE_SECONDS = 30.0
 BACKOFF = Backoff(first=0.5, most=15.0)
-_REFUSED, _CONFLICT = 400, 409
-#: silence, a wrong offset (it is asked for again), too much at once, faults of the gateway itself
-_PASSING = {408, 416, 429, *range(500, 507)}
-_RECEIVED = "UploadReceived"
-_TAKEN_OVER = "TakenOver"
-_LONGEST_ANSWER = 64 * 1024
-#: what a refusal without a body means, as answers to HEAD are
-_MEANINGS = {
-    401: ("the token is not accepted, another session has replaced it", "Run the same command again"),
-    404: ("there is no such upload session any more", "Run the same command again"),
-    409: (
-        "another upload of this model is under way",
-        "Wait for it, or stop it and run the same command again",
-    ),
-    410: ("the upload session has ended or lapsed", "`aictl retry` opens a new one"),
-}
-
-
-class Broken(Exception):
-    """The connection or the gateway failed in a way that may pass."""
-
-    def __init__(self, why: str, retry_after: float | None = None, *, answered: bool = False) -> None:
-        super().__init__(why)
-        self.retry_after = retry_after
-        self.answered = answered
-
-
-class TakenOver(Failure):
-    """The gateway has got another request for this upload, which it takes for the newer one."""
-
-
-class Complete(Exception):
-    """The gateway has all bytes of an upload already and takes no more."""
 
 
 class Held(msgspec.Struct, frozen=True):
@@ -78,12 +48,6 @@ class Receipt(msgspec.Struct, frozen=True, rename="camel"):
 
     digest: str
     size_bytes: int
-
-
-class _Refusal(msgspec.Struct, frozen=True, rename="camel"):
-    reason: str = ""
-    message: str = ""
-    next_step: str = ""
 
 
 @dataclass
@@ -119,7 +83,7 @@ class Sender:
         self._progress = progress
         self._patience = patience
         self._backoff = backoff
-        self._unanswered = 0
+        self._late_until = 0.0
 
     async def held(self) -> Held:
         """Ask how much the gateway has.
@@ -172,18 +136,28 @@ class Sender:
         """Send what follows the offset.
 
         A request whose connection broke may reach the gateway later than the one that repeats it, which is
-        then refused as the older one. Each of ours that had no answer excuses one such refusal.
+        then refused as the older one. The latest of ours that had no answer excuses one such refusal, for as
+        long as a request may be on its way; what holds other bytes by then is somebody else's.
         """
         try:
             return await self._sent(offset)
         except TakenOver as error:
-            if not self._unanswered:
+            if time.monotonic() > self._late_until or not await self._is_ours():
                 raise
-            self._unanswered -= 1
+            self._late_until = 0.0
             raise Broken("an earlier request of this upload came late") from error
         except Broken as error:
-            self._unanswered += not error.answered
+            if not error.answered:
+                self._late_until = time.monotonic() + LATE_SECONDS
             raise
+
+    async def _is_ours(self) -> bool:
+        """Tell whether the gateway is known to hold the beginning of this file, or nothing."""
+        try:
+            held = await self.held()
+        except Broken:
+            return False
+        return not held.offset or held.digest == await self._prefixes.digest(min(held.offset, self._size))
 
     async def _sent(self, offset: int) -> Receipt:
         headers = {"Content-Type": "application/octet-stream", "Content-Length": str(self._size - offset)}
@@ -213,7 +187,7 @@ class Sender:
 
     async def _receipt(self, answer: aiohttp.ClientResponse) -> Receipt:
         try:
-            receipt = msgspec.json.decode(await _said(answer), type=Receipt)
+            receipt = msgspec.json.decode(await said(answer), type=Receipt)
         except msgspec.DecodeError as error:
             raise Failure(
                 "The gateway's answer cannot be read", str(error), "Check the address of the upload"
@@ -245,8 +219,8 @@ class Sender:
                 timeout=timeout,
                 allow_redirects=False,
             ) as answer:
-                if answer.status >= _REFUSED:
-                    raise await _refused(answer)
+                if answer.status >= REFUSED:
+                    raise await refused(answer)
                 yield answer
         except aiohttp.ClientConnectorCertificateError as error:
             raise Failure(
@@ -259,36 +233,3 @@ class Sender:
 
     def _web_host(self) -> str:
         return self._url.split("/")[2]
-
-
-async def _said(answer: aiohttp.ClientResponse) -> bytes:
-    """Return the body, however many pieces it comes in."""
-    body = bytearray()
-    async for piece in answer.content.iter_any():
-        body += piece
-        if len(body) >= _LONGEST_ANSWER:
-            break
-    return bytes(body)
-
-
-async def _refused(answer: aiohttp.ClientResponse) -> Exception:
-    """Tell what may pass from what may not, in the gateway's own words."""
-    if answer.status == _CONFLICT and answer.method == "HEAD":
-        return Complete()
-    try:
-        refusal = msgspec.json.decode(await _said(answer), type=_Refusal)
-    except msgspec.DecodeError:
-        otherwise = (f"the answer is {answer.status} {answer.reason}", "")
-        refusal = _Refusal("", *_MEANINGS.get(answer.status, otherwise))
-    if refusal.reason == _RECEIVED:
-        return Complete()
-    if answer.status in _PASSING:
-        after = answer.headers.get("Retry-After", "")
-        return Broken(refusal.message, float(after) if after.isdecimal() else None, answered=True)
-    code = {400: Exit.USAGE, 401: Exit.DENIED, 403: Exit.DENIED, 409: Exit.FAILED}.get(
-        answer.status, Exit.IMPOSSIBLE
-    )
-    kind = TakenOver if refusal.reason == _TAKEN_OVER else Failure
-    return kind(
-        "The gateway refuses the upload", refusal.message, refusal.next_step, code=code, detail=refusal.reason
-    )

@@ -17,7 +17,8 @@ from aictl import words
 from aictl.cluster import flags, get_model, refusal, shown
 from aictl.exits import Exit, Failure
 from aictl.follow import until
-from aictl.sending import Broken, Complete, Sender
+from aictl.gateway import Broken, Complete
+from aictl.sending import Sender
 from aictl.tunnel import Detour, Service, open_tunnel, ready_pod
 from aimodels.api.model import API_VERSION
 from aimodels.api.reasons import Phase

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest
+from aiohttp import web
 
 from aictl import sending, uploading
 from aictl.exits import Exit, Failure
@@ -144,6 +145,19 @@ async def test_one_late_request_excuses_one_refusal(world: World, file: Path) ->
         sent.proxy.cut_request("PUT", "", 1_234_567)
         for _ in range(2):
             sent.proxy.reply("PUT", "", *refusal(409, "TakenOver", "a newer upload goes on"))
+        with pytest.raises(Failure, match="A newer upload goes on"):
+            await sent.sender.send()
+
+
+async def test_a_newer_upload_of_another_file_is_not_taken_back(world: World, file: Path) -> None:
+    async def broken(request: web.Request) -> web.StreamResponse:
+        assert request.transport is not None
+        request.transport.abort()
+        return web.Response()
+
+    async with _sender(world, file, held=b"GGUF" + bytes(2_000_000)) as sent:
+        sent.proxy.handle("PUT", "", broken)
+        sent.proxy.reply("PUT", "", *refusal(409, "TakenOver", "a newer upload goes on"))
         with pytest.raises(Failure, match="A newer upload goes on"):
             await sent.sender.send()
 
