@@ -1,4 +1,4 @@
-"""Whether a certificate that somebody else has made can serve a host. Pure.
+"""Whether a certificate that somebody else has made can serve a host. Pure, but remembers which pairs match.
 
 What belongs here: what any client would refuse. What does not: whether a client trusts the issuer, which only
 clients know; certificates of our own (``kubekit.certs``).
@@ -6,6 +6,7 @@ clients know; certificates of our own (``kubekit.certs``).
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from cryptography import x509
@@ -15,9 +16,12 @@ from cryptography.hazmat.primitives import serialization
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+    from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 
 _SHOWN = 5
+#: verdicts on pairs of certificate and key by their digests, at most so many; the oldest makes way
+_KNOWN = 256
+_known: dict[tuple[bytes, bytes], str | None] = {}
 
 
 class _UnreadableError(Exception):
@@ -29,13 +33,13 @@ def fault(certificate: bytes, key: bytes, host: str, now: datetime) -> str | Non
     try:
         leaf = _leaf(certificate)
         public, names = leaf.public_key(), _names(leaf)
-        private = _private(key)
     except _UnreadableError as error:
         return str(error)
     except (ValueError, UnsupportedAlgorithm, x509.DuplicateExtension, x509.UnsupportedGeneralNameType):
         return "tls.crt is of a kind that cannot be read"
-    if private.public_key() != public:
-        return "tls.key is not the key of the certificate in tls.crt"
+    wrong = _pair_fault(certificate, key, public)
+    if wrong is not None:
+        return wrong
     if now > leaf.not_valid_after_utc:
         return f"it ended at {leaf.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
     if now < leaf.not_valid_before_utc:
@@ -43,18 +47,30 @@ def fault(certificate: bytes, key: bytes, host: str, now: datetime) -> str | Non
     return None if any(_covers(name, host) for name in names) else f"it is for {_list(names)}, not for {host}"
 
 
+def _pair_fault(certificate: bytes, key: bytes, public: PublicKeyTypes) -> str | None:
+    """Return what is wrong with the key; reading one checks its primes, so that each pair is read once."""
+    pair = sha256(certificate).digest(), sha256(key).digest()
+    if pair not in _known:
+        if len(_known) >= _KNOWN:
+            del _known[next(iter(_known))]
+        _known[pair] = _key_fault(key, public)
+    return _known[pair]
+
+
+def _key_fault(key: bytes, public: PublicKeyTypes) -> str | None:
+    try:
+        private = serialization.load_pem_private_key(key, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        return "tls.key is no private key in PEM, or is locked by a password"
+    same = private.public_key() == public
+    return None if same else "tls.key is not the key of the certificate in tls.crt"
+
+
 def _leaf(certificate: bytes) -> x509.Certificate:
     try:
         return x509.load_pem_x509_certificates(certificate)[0]
     except (ValueError, x509.InvalidVersion) as error:
         raise _UnreadableError("tls.crt is no certificate in PEM") from error
-
-
-def _private(key: bytes) -> PrivateKeyTypes:
-    try:
-        return serialization.load_pem_private_key(key, password=None)
-    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise _UnreadableError("tls.key is no private key in PEM, or is locked by a password") from error
 
 
 def _names(leaf: x509.Certificate) -> list[str]:

@@ -10,7 +10,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from kubekit import certs
+from kubekit import certcheck, certs
 from kubekit.certcheck import fault
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -36,6 +36,38 @@ def test_a_pair_for_the_host_serves_it(name: str) -> None:
 def test_a_pair_for_others_does_not(name: str) -> None:
     pair = made(name)
     assert fault(pair.certificate, pair.key, HOST, NOW) == f"it is for {name}, not for {HOST}"
+
+
+def test_a_key_is_read_once_however_often_the_pair_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[bytes] = []
+    load = serialization.load_pem_private_key
+
+    def counted(data: bytes, password: bytes | None) -> object:
+        read.append(data)
+        return load(data, password)
+
+    pair, other = made(HOST), made(HOST)
+    monkeypatch.setattr(serialization, "load_pem_private_key", counted)
+    wrong = "tls.key is not the key of the certificate in tls.crt"
+    for _ in range(3):
+        assert fault(pair.certificate, pair.key, HOST, NOW) is None
+        assert fault(pair.certificate, other.key, HOST, NOW) == wrong, "another key is another pair"
+        assert (fault(pair.certificate, b"text", HOST, NOW) or "").startswith("tls.key is no private key")
+        assert "it ended at" in (fault(pair.certificate, pair.key, HOST, NOW + 10 * DAY) or "")
+        assert "not for llm.example.com" in (fault(pair.certificate, pair.key, "llm.example.com", NOW) or "")
+    assert read == [pair.key, other.key, b"text"]
+
+
+def test_no_more_pairs_are_remembered_than_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    known: dict[tuple[bytes, bytes], str | None] = {}
+    monkeypatch.setattr(certcheck, "_known", known)
+    monkeypatch.setattr(certcheck, "_KNOWN", 2)
+    pair = made(HOST)
+    for number in range(4):
+        assert fault(pair.certificate, str(number).encode(), HOST, NOW)
+        assert len(known) <= 2
+    assert fault(pair.certificate, pair.key, HOST, NOW) is None
+    assert None in known.values(), "the last one is among them"
 
 
 def test_many_names_are_not_all_listed() -> None:
