@@ -97,12 +97,18 @@ class Bootstrap:
         authority = await ensure_certificates(
             self._client, place, self._servings(), now=self._clock.now(), policy=self._settings.policy
         )
-        if authority.bundle != self._bundle:
-            self._bundle = authority.bundle
-            await self._registry.trust(await asyncio.to_thread(_context, self._bundle))
-            _LOG.info("certificates are in place")
-        self._public = await self._public_authority()
+        await self._trust(authority.bundle, await self._public_authority())
         await self._announce_to_webhook()
+
+    async def _trust(self, bundle: bytes, public: bytes) -> None:
+        """Have both trusted at once, and every model look again when either is another."""
+        ours, theirs = bundle != self._bundle, public != self._public
+        self._bundle, self._public = bundle, public
+        if ours:
+            await self._registry.trust(await asyncio.to_thread(_context, bundle))
+            _LOG.info("certificates are in place")
+        elif theirs:
+            self._registry.changed()
 
     async def _public_authority(self) -> bytes:
         """Return the certificate of the authority that stands behind the public address, if it is told."""
@@ -112,7 +118,7 @@ class Bootstrap:
         if not given:
             return b""
         if not is_certificate(given):
-            _LOG.warning("ca.crt of the public address holds no certificate", secret=name)
+            _LOG.warning("ca.crt of the public address holds no certificate", name=name)
             return b""
         return given + b"\n"
 

@@ -57,6 +57,11 @@ class Registry:
         """Call the listener whenever ``problem`` comes or goes, or the certificates to trust are others."""
         self._listeners.append(listener)
 
+    def changed(self) -> None:
+        """Tell every listener: what models say of the registry, or of how it is reached, may be another."""
+        for listener in self._listeners:
+            listener()
+
     async def client(self) -> RegistryClient:
         """Return the client, waiting for the certificates if need be."""
         await self._made.wait()
@@ -70,7 +75,7 @@ class Registry:
         patience = Patience(connect=5.0, stall=15.0, retry=0)
         self._client = RegistryClient(self._url, tls=tls, auth=auth, patience=patience)
         self._made.set()
-        self._tell()
+        self.changed()
         if old is not None:
             await old.close()
 
@@ -86,7 +91,7 @@ class Registry:
         if self.problem:
             self.problem = ""
             _LOG.info("the registry answers again")
-            self._tell()
+            self.changed()
 
     def failed(self, error: RegistryError) -> None:
         """Note that it did not."""
@@ -97,11 +102,7 @@ class Registry:
         _UP.set(0)
         if not self.problem and now - self._failing_since >= TOLD_AFTER:
             self.problem = problem_text(error)
-            self._tell()
-
-    def _tell(self) -> None:
-        for listener in self._listeners:
-            listener()
+            self.changed()
 
 
 def is_outage(error: RegistryError) -> bool:
