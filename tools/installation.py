@@ -123,7 +123,22 @@ def install_inference(target: Target, reference: str, gate: str, llama: str) -> 
     _install(target, INFERENCE_RELEASE, INFERENCE_NAMESPACE, given)
 
 
+def drop_interrupted(target: Target, release: str, namespace: str) -> None:
+    """Forget a revision that was being installed when its helm was killed: helm would refuse every later one.
+
+    What that revision has made stays, and the next one takes it over. On a cluster of ours only: elsewhere
+    somebody may be at work.
+    """
+    if target.directory is None:
+        return
+    asked = ("list", "--namespace", namespace, "--pending", "--filter", f"^{release}$", "--output", "json")
+    for pending in json.loads(target.helm(*asked)):
+        kept = f"secret/sh.helm.release.v1.{release}.v{pending['revision']}"
+        target.kubectl("delete", "--namespace", namespace, kept)
+
+
 def _install(target: Target, release: str, namespace: str, values: Sequence[str]) -> None:
+    drop_interrupted(target, release, namespace)
     options = [word for value in values for word in ("--set", value)]
     where = ("--namespace", namespace, "--create-namespace", "--wait", "--timeout", HELM_TIMEOUT)
     target.helm("upgrade", "--install", release, str(MODULES / release), *where, *options)
@@ -149,5 +164,6 @@ def _run(command: Sequence[str], stdin: str | None, timeout: float) -> str:
     except subprocess.TimeoutExpired:
         raise CommandFailed(f"`{' '.join(command)}` did not end within {timeout:.0f} s") from None
     if result.returncode:
-        raise CommandFailed(f"`{' '.join(command)}` failed: {result.stderr.strip() or result.stdout.strip()}")
+        words = result.stderr.strip() or result.stdout.strip() or f"it ended with {result.returncode}"
+        raise CommandFailed(f"`{' '.join(command)}` failed: {words}")
     return result.stdout

@@ -6,12 +6,16 @@ hooks are left out here; the end-to-end tests run them.
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from aimodels.api.model import FINALIZER, ClusterModel, Model
 from aimodels.processes import uninstall
+from devcluster import cache, components, gobuild
+from devcluster.progress import Progress
 from kubekit import podsecurity
 from kubekit.client import Client, connect
 from kubekit.errors import Forbidden
@@ -22,13 +26,15 @@ from kubekit.resources import (
     Namespace,
     PersistentVolumeClaim,
     Pod,
+    Secret,
 )
 from tests.kit import helm
 from tests.kit.controlplane import own_control_plane
+from tests.kit.eventually import eventually
+from tools import installation
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.cluster
 
@@ -178,6 +184,32 @@ def _job(name: str, labels: dict[str, str]) -> dict[str, Any]:
     template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
     metadata = {"name": name, "namespace": helm.NAMESPACE, "labels": labels}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": template}}
+
+
+async def test_an_installation_that_was_killed_is_not_in_the_way_of_the_next(
+    own: Path, client: Client
+) -> None:
+    release, namespace = ("ai-models", "interrupted")
+    arguments = ["upgrade", "--install", release, str(helm.CHART), "-n", namespace, "--no-hooks"]
+    waiting = ["--kubeconfig", str(own), *arguments, "--create-namespace", "--wait", "--take-ownership"]
+    killed = await asyncio.create_subprocess_exec(helm.binary(), *waiting)
+    try:
+        await eventually(lambda: client.find(Secret, f"sh.helm.release.v1.{release}.v1", namespace))
+    finally:
+        killed.kill()
+        await killed.wait()
+    with pytest.raises(helm.RenderError, match="another operation"):
+        helm.helm(*arguments, "--take-ownership", kubeconfig=own)
+
+    binaries = gobuild.ensure_binaries(
+        [one for one in components.NODE + components.CONTROL_PLANE if one.name == "kubectl"],
+        cache.folder("devcluster"),
+        Progress(),
+    )
+    target = installation.Target(own, binaries["kubectl"], Path(helm.binary()), own.parent)
+    installation.drop_interrupted(target, release, namespace)
+    helm.helm(*arguments, "--take-ownership", kubeconfig=own)
+    helm.helm("uninstall", release, "-n", namespace, "--no-hooks", kubeconfig=own)
 
 
 def _model(name: str) -> dict[str, Any]:
