@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from aiinference.api.reasons import OrderCondition, OrderReason
+from aiinference.api.reasons import Authentication, OrderCondition, OrderReason
 from aiinference.orders import decide, words
 from aiinference.orders.certificates import Certificates
 from aiinference.orders.ingresses import Ingress
 from aiinference.orders.monitors import Monitors
 from aiinference.orders.standing import Standing
 from aiinference.orders.state import Halt
-from aiinference.workload import auth, build, frozen, names
+from aiinference.workload import auth, build, frozen, names, network, tls
 from aiinference.workload.intent import Intent, Upkeep
 from kubekit.apply import Applier
 from kubekit.conditions import find
@@ -92,8 +92,8 @@ class Actor:
     async def _made(self, intent: Intent | Upkeep, o: Observation) -> Halt | float | None:
         """Close what is to be closed, then make the rest; without key or certificate keep up what runs."""
         order, meant = intent.order, await self._meant(intent, o)
-        stop = None if meant.stands else await _tried(order, self._retire(intent, o))
-        stop = await _tried(order, self._certificates.see_to(intent)) or stop
+        left = None if meant.stands else await _tried(order, self._retire(intent, o))
+        stop = await _tried(order, self._certificates.see_to(intent)) or left
         is_new = o.workload is None
         again = None if stop and is_new else await _tried(order, self._key(intent, o))
         stop = again if isinstance(again, Halt) else stop
@@ -101,8 +101,8 @@ class Actor:
             return await self._apply(intent, o, meant) or again
         kept = decide.upkeep(o)
         if kept is not None:
-            await self._apply(kept, o, await self._meant(kept, o))
-        return stop
+            await self._apply(kept, o, await self._meant(kept, o), whole=left is None)
+        return replace(stop, is_open=left is not None)
 
     async def _meant(self, intent: Intent | Upkeep, o: Observation) -> _Meant:
         current = frozen.trusted(o.workload.metadata.annotations, o.records) if o.workload else None
@@ -111,8 +111,10 @@ class Actor:
             without.add(_INGRESS.name)
         made = build.objects(intent, self._settings, current)
         manifests = [manifest for manifest in made if manifest["kind"] not in without]
+        gone = [(kind.name, name) for kind, name in _retired(intent, o)]
         # A template that was kept has its fields in another order than one that is made.
-        digest = sha256(msgspec.json.encode(manifests, order="sorted")).hexdigest()
+        said = msgspec.json.encode([manifests, gone, _retires_copy(intent)], order="sorted")
+        digest = sha256(said).hexdigest()
         stands = self._standing.stands(intent.order.metadata, digest, o.workload)
         return _Meant(manifests, digest, stands)
 
@@ -142,8 +144,13 @@ class Actor:
         body = {"metadata": changed, "data": data}
         await self._client.patch(Secret, head["name"], body, namespace=head["namespace"])
 
-    async def _apply(self, intent: Intent | Upkeep, o: Observation, meant: _Meant) -> Halt | None:
-        """Apply the order's objects; return what an object of somebody else is in the way of."""
+    async def _apply(
+        self, intent: Intent | Upkeep, o: Observation, meant: _Meant, *, whole: bool = True
+    ) -> Halt | None:
+        """Apply the order's objects; return what an object of somebody else is in the way of.
+
+        Not ``whole`` while something is there that has to be gone: then it is all tried again next time.
+        """
         if isinstance(intent, Intent) and decide.must_stop_first(intent, o):
             return await self._stop(intent)
         if meant.stands:
@@ -160,7 +167,8 @@ class Actor:
                 generation = made["metadata"]["generation"]
                 record = self._standing.made(head, manifest["metadata"]["annotations"])
         await self._monitor(meant.manifests, intent)
-        self._standing.applied(head, meant.digest, generation, record)
+        if whole:
+            self._standing.applied(head, meant.digest, generation, record)
         return None
 
     async def _stop(self, intent: Intent) -> Halt:
@@ -192,7 +200,7 @@ class Actor:
             found = await self._head(kind, place, name)
             if found is not None and _owned(found, intent.order.metadata.uid):
                 await self._client.delete(kind, name, place, uid=found.uid)
-        if isinstance(intent, Intent) or intent.closed:
+        if _retires_copy(intent):
             await self._certificates.retire(intent)
 
     async def _monitor(self, manifests: list[dict[str, Any]], intent: Served) -> None:
@@ -239,8 +247,16 @@ def _retired(intent: Intent | Upkeep, o: Observation) -> Iterator[tuple[Kind, st
     """Yield kind and name of what an order has no more."""
     if decide.is_shut(intent, o):
         yield _INGRESS, intent.name
-    if isinstance(intent, Intent) and not intent.keys:
+    policy = intent.policy if isinstance(intent, Intent) else o.resolved.policy
+    wanted = policy is None or policy.exposure.authentication == Authentication.TOKEN
+    if not intent.keys and not wanted:
         yield _ROLE, names.auth_reader(intent.name)
+
+
+def _retires_copy(intent: Intent | Upkeep) -> bool:
+    """Tell whether an order has no copy of a certificate any more; of what is left as it is nobody knows."""
+    known = isinstance(intent, Intent) or intent.closed or not network.is_local(intent)
+    return known and not tls.is_copied(intent)
 
 
 def _owned(found: ObjectMeta, uid: str) -> bool:

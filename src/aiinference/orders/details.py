@@ -31,7 +31,7 @@ def endpoint(o: Observation) -> EndpointStatus:
     return EndpointStatus(
         type=policy.exposure.type,
         url=f"{network.scheme(policy.exposure.https)}://{o.host}" if is_open else None,
-        domain=o.host if outside else None,
+        domain=o.host if outside else _held(o),
         in_cluster_url=f"http://{order.name}.{order.namespace}.svc",
     )
 
@@ -39,15 +39,21 @@ def endpoint(o: Observation) -> EndpointStatus:
 def kept_endpoint(o: Observation, old: EndpointStatus | None) -> EndpointStatus | None:
     """Return the address of what runs while nothing new is decided; a class may close it all the same."""
     kept = decide.upkeep(o)
-    if old is None or old.url is None or kept is None or not kept.closed:
+    if old is None or kept is None or not kept.closed:
         return old
     policy = o.resolved.policy or o.resolved.says
     local = policy is not None and policy.exposure.type == ExposureType.CLUSTER_LOCAL
     return EndpointStatus(
         type=ExposureType.CLUSTER_LOCAL if local else old.type,
-        domain=None if local else old.domain,
+        domain=_held(o) if local else old.domain,
         in_cluster_url=old.in_cluster_url,
     )
+
+
+def _held(o: Observation) -> str | None:
+    """Return the host of an order that is to be closed: no other order is given it before that is done."""
+    halt, old = o.acted or o.resolved.halt, o.order.status.endpoint if o.order.status else None
+    return old.domain if old and halt and halt.is_open else None
 
 
 def constraints(o: Observation) -> ConstraintsStatus | None:

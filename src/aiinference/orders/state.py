@@ -34,6 +34,8 @@ class Halt:
     passing: bool = False
     #: whether what failed may be well in a moment: asked again with back-off, and not after a fixed time
     soon: bool = False
+    #: what closes the order was refused: its host still leads to it
+    is_open: bool = False
 
 
 @dataclass(frozen=True, slots=True)

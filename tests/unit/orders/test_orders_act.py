@@ -336,6 +336,52 @@ async def test_a_step_that_is_refused_keeps_no_order_from_being_closed_and_kept_
     assert written <= {kind for kind, _ in world.server.written}
 
 
+@pytest.mark.parametrize("away", [False, True])
+async def test_what_could_not_be_closed_is_closed_next_time_and_holds_its_host(
+    world: World, *, away: bool
+) -> None:
+    made = observed(OPEN, host="a.example.com")
+    earlier = intent(made)
+    assert earlier is not None
+    noted = statefulset.stateful_set(earlier, SETTINGS)["metadata"]["annotations"]
+    known = status(replace(made, workload=workload(noted=noted)), NOW)
+    halted = stopped(OrderCondition.PLANNED, OrderReason.PLANNER_UNAVAILABLE, outage=True, held=LOCAL)
+    world.server.owners[INGRESS] = UID
+    for error in (ServerError(500, "InternalError", "etcd"), NO, None):
+        world.server.errors = {"delete Ingress": error} if error else {}
+        o = observed(halted if away else planned(LOCAL), running=workload(noted=noted), earlier=known)
+        found = await world.act(replace(o, records=frozenset({frozen.digest(noted)})))
+        said = found if isinstance(found, Halt) else None
+        assert (said is None) is (error is None), "it is tried every time"
+        noted = world.server.noted or noted
+        known = status(replace(o, acted=said), NOW)
+        assert known.endpoint is not None
+        kept = "a.example.com" if error else None
+        assert (known.endpoint.type, known.endpoint.domain, known.endpoint.url) == (
+            "ClusterLocal",
+            kept,
+            None,
+        )
+    assert ("delete Ingress", "support-llm") in world.server.written
+
+
+async def test_a_copy_that_could_not_be_deleted_is_not_forgotten_while_a_model_is_asked_for(
+    world: World,
+) -> None:
+    made = observed(OPEN, host="a.example.com")
+    earlier = intent(made)
+    assert earlier is not None
+    noted = statefulset.stateful_set(earlier, SETTINGS)["metadata"]["annotations"]
+    known = status(replace(made, workload=workload(noted=noted)), NOW)
+    waits = stopped(OrderCondition.MODEL_RESOLVED, OrderReason.PENDING, outage=True, held=external())
+    world.server.errors["find Secret"] = NO
+    for resolved in (waits, waits, OPEN):
+        o = observed(resolved, running=workload(noted=noted), earlier=known, host="a.example.com")
+        found = await world.act(replace(o, records=frozenset({frozen.digest(noted)})))
+        assert isinstance(found, Halt)
+        assert "the quota says no" in found.message
+
+
 async def test_what_the_pods_were_made_from_is_remembered_though_a_later_object_is_refused(
     world: World,
 ) -> None:
