@@ -126,7 +126,11 @@ def _farewell(target: Target, story: Story) -> None:
     click.echo(f"  kubectl -n {namespace} port-forward deployment/{deployment} {scenario.PORT} &")
     body = '{"prompt": "Once upon a time", "max_tokens": 40}'
     click.echo(f"  curl -s localhost:{scenario.PORT}/v1/completions -d '{body}'")
-    click.echo(f"  kubectl -n {namespace} get inferenceservice {inference.ORDER} -o yaml")
+    click.echo(f"  aictl why {inference.ORDER} -n {namespace}")
+    click.echo(f'  aictl chat {inference.ORDER} "Once upon a time" --max-tokens 40 -n {namespace}')
+    click.echo(
+        f"  kubectl -n {namespace} delete inferenceservice {inference.ORDER}   # room for an order of yours"
+    )
     given = "" if target.directory else f" KUBECONFIG={target.kubeconfig}"
     click.echo(f"\nRemove everything: make demo-down{given}")
 
