@@ -87,7 +87,11 @@ def workload(
     if wanted is not None:
         noted[names.LAUNCH_ANNOTATION] = frozen.launch_digest(wanted)
     metadata = ObjectMeta(
-        name="support-llm", namespace="support", generation=1, annotations=noted | more.pop("noted", {})
+        name="support-llm",
+        namespace="support",
+        generation=1,
+        labels=names.labels("support-llm"),
+        annotations=noted | more.pop("noted", {}),
     )
     found = StatefulSet(metadata=metadata)
     status = msgspec.structs.replace(

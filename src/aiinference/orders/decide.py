@@ -72,11 +72,13 @@ def upkeep(o: Observation) -> Upkeep | None:
 def closes(exposure: Exposure, o: Observation) -> bool:
     """Tell whether a class wants nobody from outside to reach an order, as that runs now.
 
-    What wants a key is closed while a replica that runs, or that the workload would make, asks for none.
+    What wants a key is closed while a replica that runs, or that the workload would make, asks for none; and
+    while the workload that was made is gone: what replicas it has left behind is not known.
     """
     if exposure.type == ExposureType.CLUSTER_LOCAL:
         return True
-    return exposure.authentication == Authentication.TOKEN and not all(_asking(o))
+    lost = o.workload is None and bool(o.records)
+    return exposure.authentication == Authentication.TOKEN and (lost or not all(_asking(o)))
 
 
 def is_shut(wanted: Intent | Upkeep, o: Observation) -> bool:

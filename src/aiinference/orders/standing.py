@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from aiinference.workload import frozen
+from aiinference.workload import frozen, names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,6 +65,8 @@ class Standing:
             return False
         # The store may lag behind what was just written, never run ahead of it.
         head = workload.metadata
+        if not names.labels(order.name).items() <= head.labels.items():
+            return False  # which raises no generation
         same = known.record is None or frozen.digest(head.annotations) == known.record
         fresh = head.generation < known.generation or (head.generation == known.generation and same)
         return fresh and self._clock.monotonic() - known.at < REPAIR_SECONDS

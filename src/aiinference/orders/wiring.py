@@ -161,7 +161,7 @@ class Orders:
             others = self._orders.list()
             host = self._hosts.host(order, resolved.policy, others, unusable=unusable)
             instead = self._hosts.instead(order, host, others)
-        workload, secret = self._own_workload(order), await self._secret(order)
+        workload, secret = await self._own_workload(order), await self._secret(order)
         return Observation(
             order=order,
             resolved=resolved,
@@ -183,8 +183,12 @@ class Orders:
         said = order.status.template_digest if order.status else None
         return frozenset(one for one in (said, self._actor.record(order.metadata)) if one)
 
-    def _own_workload(self, order: InferenceService) -> StatefulSet | None:
-        found = self._workloads.get(*order.metadata.key)
+    async def _own_workload(self, order: InferenceService) -> StatefulSet | None:
+        """Return the order's StatefulSet; one that has lost its labels is in no store and runs on."""
+        head = order.metadata
+        found = self._workloads.get(*head.key)
+        if found is None and self._records(order):
+            found = await self._client.find(StatefulSet, head.name, head.namespace)
         owners = found.metadata.owner_references if found else ()
         return found if any(owner.uid == order.metadata.uid for owner in owners) else None
 

@@ -81,6 +81,26 @@ async def test_a_workload_that_somebody_changed_is_written_again(world: World) -
     assert ("StatefulSet", "support-llm") in world.server.written
 
 
+async def test_a_workload_whose_labels_somebody_has_taken_off_is_written_again(world: World) -> None:
+    await world.act(observed(planned()))
+    world.server.written.clear()
+    found = workload(noted=world.server.noted)
+    bare = msgspec.structs.replace(found.metadata, labels={names.ORDER_LABEL: "support-llm"})
+    await world.act(observed(planned(), running=msgspec.structs.replace(found, metadata=bare)))
+    assert ("StatefulSet", "support-llm") in world.server.written
+
+
+async def test_nobody_is_let_in_while_it_is_not_known_what_a_lost_workload_has_left_behind(
+    world: World,
+) -> None:
+    lost = replace(observed(OPEN, host="a.example.com"), records=frozenset({"sha256:earlier"}))
+    await world.act(lost)
+    assert ("StatefulSet", "support-llm") in world.server.written
+    assert ("Ingress", "support-llm") not in world.server.written
+    await world.act(replace(lost, workload=workload(noted=world.server.noted)))
+    assert ("Ingress", "support-llm") in world.server.written
+
+
 async def test_a_record_that_somebody_made_up_is_made_again_from_the_plan(world: World) -> None:
     o = observed(planned())
     await world.act(o)

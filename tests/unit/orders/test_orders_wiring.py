@@ -48,6 +48,7 @@ class World:
         resolved: Resolved | None = None,
         unread: Exception | None = None,
         hosts: tuple[str, ...] = (),
+        bare: bool = False,
     ) -> None:
         self.hosts = hosts
         self.refused: Exception = Unreachable()
@@ -63,9 +64,10 @@ class World:
         )
         self.held: dict[type, list[Any]] = {
             InferenceService: [msgspec.structs.replace(plain, metadata=head, status=status)],
-            StatefulSet: [msgspec.structs.replace(made, metadata=owned)] if running else [],
+            StatefulSet: [msgspec.structs.replace(made, metadata=owned)] if running and not bare else [],
             Pod: list(pods),
         }
+        self.bare = msgspec.structs.replace(made, metadata=owned) if bare else None
         monkeypatch.setattr(wiring, "Probing", lambda *_: self)
         monkeypatch.setattr(wiring, "Story", lambda *_: self)
         monkeypatch.setattr(observe, "resolve", self.resolve)
@@ -98,6 +100,8 @@ class World:
         self.controller.queue.close()  # this reconcile is the last
         if self.unread is not None:
             raise self.unread
+        if kind is StatefulSet:
+            return self.bare
         return Ingress(spec=Spec(rules=[Rule(host=one) for one in self.hosts])) if kind is Ingress else None
 
     async def create(self, *_: Any, **__: Any) -> None:
@@ -148,6 +152,16 @@ async def test_the_pods_of_now_are_asked_though_nothing_can_be_written(
         pod("of-another", "10.0.0.4", OwnerReference(uid="earlier", controller=True)),
     )
     world = World(monkeypatch, running=True, pods=pods)
+    await world.run()
+    assert world.addresses == [("10.0.0.1",)]
+
+
+async def test_a_workload_that_has_lost_its_labels_runs_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pods = (pod("own", "10.0.0.1", OwnerReference(uid="set", controller=True)),)
+    made = InferenceServiceStatus(template_digest="sha256:earlier")
+    world = World(monkeypatch, running=True, bare=True, pods=pods, status=made)
     await world.run()
     assert world.addresses == [("10.0.0.1",)]
 
