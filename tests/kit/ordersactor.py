@@ -39,6 +39,8 @@ class Server:
         self.template: dict[str, Any] = {}
         #: its number of replicas, by every write; a write with another number raises its generation
         self.replicas: list[int] = []
+        #: its head, by every write
+        self.heads: list[dict[str, Any]] = []
         self.generation = 1
 
     async def request(self, _method: str, path: str) -> bytes:
@@ -71,7 +73,8 @@ class Server:
             wanted = body["spec"]["replicas"]
             self.generation += bool(self.replicas) and self.replicas[-1] != wanted
             self.replicas.append(wanted)
-        if name_of_kind == "StatefulSet" and "metadata" in body:
+            self.heads.append(body.get("metadata", {}))
+        if name_of_kind == "StatefulSet" and "template" in body["spec"]:
             self.noted = body["metadata"]["annotations"]
             self.template = body["spec"]["template"]
         return {"metadata": {"generation": self.generation, "name": name}}

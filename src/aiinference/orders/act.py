@@ -46,6 +46,8 @@ _log = logging.logger(__name__)
 
 FIELD_MANAGER = "ai-inference-orders"
 _KEY_BYTES = 32
+#: of the head of an object that is changed: without its own labels and owner the policy lets nobody write it
+_WRITTEN = ("annotations", "labels", "ownerReferences", "resourceVersion")
 _T = TypeVar("_T")
 _INGRESS = Ingress.KIND
 _ROLE = custom("rbac.authorization.k8s.io", "v1", "Role", "roles")
@@ -140,7 +142,7 @@ class Actor:
     async def _replace(self, manifest: Mapping[str, Any]) -> None:
         head = manifest["metadata"]
         data = {name: manifest["data"].get(name) for name in (auth.TOKEN, auth.PREVIOUS)}
-        changed = {name: head[name] for name in ("annotations", "labels", "resourceVersion")}
+        changed = {name: head[name] for name in _WRITTEN if name in head}
         body = {"metadata": changed, "data": data}
         await self._client.patch(Secret, head["name"], body, namespace=head["namespace"])
 
@@ -172,8 +174,8 @@ class Actor:
         return None
 
     async def _stop(self, intent: Intent) -> Halt:
-        body = {"spec": {"replicas": 0}}
-        place = intent.order.metadata.namespace
+        head, place = names.metadata(intent.order), intent.order.metadata.namespace
+        body = {"metadata": {name: head[name] for name in _WRITTEN if name in head}, "spec": {"replicas": 0}}
         await self._client.patch(StatefulSet, intent.name, body, namespace=place)
         text = "The replicas of the earlier launch end before the new ones begin (updatePolicy Recreate)."
         return Halt(OrderCondition.RUNTIME_CURRENT, OrderReason.UPDATING, text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -10,16 +11,21 @@ import msgspec
 import pytest
 import pytest_asyncio
 
+from aiinference.api.orders import ROTATE_TOKEN_ANNOTATION
+from aiinference.orders.act import Actor
+from aiinference.orders.state import Halt
 from aiinference.workload import build, names, tls
 from aimodels.delivery.names import CLUSTER_MODEL, MODEL, Reference, claim_name
 from aimodels.delivery.template import Mounted, deliver
 from kubekit.client import Client, connect
 from kubekit.errors import Invalid, NotFound
-from kubekit.resources import CUSTOM_RESOURCE_DEFINITION, Role, Secret, custom, kind_of
+from kubekit.resources import CUSTOM_RESOURCE_DEFINITION, Role, Secret, StatefulSet, custom, kind_of
+from opskit.clock import SystemClock
 from tests.kit import orders
 from tests.kit.controlplane import fresh_namespace
 from tests.kit.eventually import eventually
 from tests.kit.inferencecontroller import entitled
+from tests.kit.orderstates import observed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -50,6 +56,27 @@ class World:
         made = copy.deepcopy(manifest)
         made["metadata"]["namespace"] = self.elsewhere
         return made
+
+    async def writes_what_was_edited(self) -> None:
+        """Replace a key, and end the replicas of an earlier launch, after others have edited both."""
+        await self.controller.create(self.here(FORMS["StatefulSet"]))
+        edited = {"labels": None, "ownerReferences": [OWNERS[0] | {"controller": False}]}
+        for kind, name in ((Secret, "support-llm-auth"), (StatefulSet, "support-llm")):
+            await self.admin.patch(kind, name, {"metadata": edited}, namespace=self.elsewhere)
+        wishes = {ROTATE_TOKEN_ANNOTATION: "now", names.UPGRADE_ANNOTATION: "now"}
+        order = orders.order(annotations=wishes, metadata={"namespace": self.elsewhere})
+        wanted = replace(orders.intent(policy=orders.policy(update_strategy="Recreate")), order=order)
+        found = await self.admin.find(StatefulSet, "support-llm", self.elsewhere)
+        key = await self.admin.find(Secret, "support-llm-auth", self.elsewhere)
+        assert found is not None
+        status = msgspec.structs.replace(found.status, replicas=1)
+        o = replace(
+            observed(), order=order, secret=key, workload=msgspec.structs.replace(found, status=status)
+        )
+        halt = await Actor(self.controller, orders.SETTINGS, SystemClock()).act(wanted, o)
+        assert isinstance(halt, Halt)
+        assert halt.reason == "Updating", halt.message
+        assert key != await self.admin.find(Secret, "support-llm-auth", self.elsewhere)
 
     async def offer(self, manifest: Manifest) -> None:
         """Have the controller try to make an object."""
@@ -466,6 +493,7 @@ async def test_its_own_objects_are_put_right_and_deleted(world: World) -> None:
     await world.controller.delete(Secret, "support-llm-tls", world.elsewhere)
     await world.controller.delete(Role, "support-llm-auth-reader", world.elsewhere)
     await world.controller.delete(kind_of(FORMS["Ingress"]), "support-llm", world.elsewhere)
+    await world.writes_what_was_edited()
     with pytest.raises(Invalid, match="deletes certificates of orders, and no other Secrets"):
         await world.controller.delete(Secret, "support-llm-auth", world.elsewhere)
 

@@ -465,3 +465,8 @@ async def test_recreate_scales_to_zero_and_writes_nothing_else(world: World) -> 
     assert isinstance(found, Halt)
     assert found.reason is OrderReason.UPDATING
     assert world.server.written == [("StatefulSet", "support-llm")]
+    (head,) = world.server.heads
+    assert head["labels"] == names.labels("support-llm"), (
+        "the policy has it write what is labelled as its own"
+    )
+    assert [(one["uid"], one["controller"]) for one in head["ownerReferences"]] == [(UID, True)]

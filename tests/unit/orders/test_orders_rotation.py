@@ -41,13 +41,13 @@ class Server:
         return b"{}"
 
 
-async def test_labels_that_somebody_has_taken_off_the_key_are_put_back() -> None:
-    """The policy about the controller has it write objects with its own labels only."""
+async def test_what_somebody_has_taken_off_the_key_is_put_back() -> None:
+    """The policy about the controller has it write objects with its own labels and owner only."""
     o = observed(planned(external()), host="a.example.com")
     head = ObjectMeta(
         name="support-llm", namespace="support", uid="u1", annotations={ROTATE_TOKEN_ANNOTATION: "now"}
     )
-    owner = OwnerReference(api_version="v1", kind="k", name="support-llm", uid="u1", controller=True)
+    owner = OwnerReference(api_version="v1", kind="k", name="support-llm", uid="u1", controller=False)
     bare = ObjectMeta(
         name="support-llm-auth", namespace="support", resource_version="7", owner_references=[owner]
     )
@@ -64,3 +64,5 @@ async def test_labels_that_somebody_has_taken_off_the_key_are_put_back() -> None
     assert server.body["data"]["previousToken"]
     assert server.body["metadata"]["resourceVersion"] == "7"
     assert server.body["metadata"]["labels"] == names.labels("support-llm")
+    owners = server.body["metadata"]["ownerReferences"]
+    assert [(one["uid"], one["controller"]) for one in owners] == [("u1", True)]
