@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 from aiinference.api.orders import InferenceServiceStatus
 from aiinference.api.reasons import (
     Authentication,
+    ExposureType,
     OrderCondition,
     OrderPhase,
     OrderReason,
     UpdateStrategy,
 )
 from aiinference.orders import details, words
-from aiinference.orders.decide import startup_seconds
+from aiinference.orders.decide import closes, startup_seconds
 from aiinference.probes import failures, health, startup
 from aiinference.workload import names
 from kubekit.conditions import find, set_condition
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
     from kubekit.resources import StatefulSet
 
 _BY_HAND = " Delete the Pods of the others when it suits: the class leaves that to you (OnDelete)."
+_WITHOUT_KEY = (
+    " It has no address outside until every replica asks for the key: those that do not have to be replaced, "
+    "and to be gone."
+)
 _EARLIER_PLAN = "The launch is planned; what runs goes on by the plan that it was started with."
 _ORDER = [str(one) for one in OrderCondition]
 
@@ -150,12 +155,20 @@ def _current(o: Observation, said: _Sayings) -> None:
     elif o.workload is not None:
         wanted, now = _replicas(o.workload), o.workload.status
         if now.observed_generation >= o.workload.metadata.generation and now.updated_replicas >= wanted:
-            text = f"All replicas run as planned.{_taken(o)}"
+            text = f"All replicas run as planned.{_taken(o)}{_shut(o)}"
             said.say(condition, "True", OrderReason.RUNTIME_CURRENT, text)
         else:
             text = f"{now.updated_replicas} of {wanted} replicas run as planned."
             by_hand = o.workload.spec.update_strategy.type == UpdateStrategy.ON_DELETE
-            said.say(condition, "False", OrderReason.UPDATING, text + (_BY_HAND if by_hand else ""))
+            said.say(condition, "False", OrderReason.UPDATING, f"{text}{_BY_HAND * by_hand}{_shut(o)}")
+
+
+def _shut(o: Observation) -> str:
+    """Say that an order which its class opens has no address because of its key."""
+    known = o.resolved.policy or o.resolved.says
+    if known is None or known.exposure.type != ExposureType.EXTERNAL or not closes(known.exposure, o):
+        return ""
+    return _WITHOUT_KEY
 
 
 def _met_by_acting(o: Observation, old: Condition | None) -> bool:

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from aiinference.orders.state import Observation
     from kubekit.resources import StatefulSet
 
+CURRENT = OrderCondition.RUNTIME_CURRENT
 WELL, ILL = Health(well=True, ready_time=NOW), Health(well=False, wrong="refused", ready_time=NOW)
 
 
@@ -286,7 +287,8 @@ def test_who_has_to_replace_replicas_by_hand_is_told_so() -> None:
 
 
 def test_a_host_that_another_order_has_is_told_for_as_long_as_it_has_it() -> None:
-    o = observed(planned(external()), running=workload(ready=1), health=WELL, host="b.example.com")
+    running = workload(ready=1, template=KEYED)
+    o = observed(planned(external()), running=running, health=WELL, host="b.example.com")
     found = at(status(replace(o, instead="a.example.com"), NOW), OrderCondition.RUNTIME_CURRENT)[1]
     told = "Host a.example.com is that of another, older order, so this one has b.example.com."
     assert found == f"All replicas run as planned. {told}"
@@ -371,6 +373,12 @@ def test_an_order_that_is_closed_until_its_replicas_ask_for_the_key_has_no_addre
     found = status(observed(planned(external()), running=running, pods=(replica,), host="h"), NOW)
     assert found.endpoint is not None
     assert (found.endpoint.type, found.endpoint.domain, found.endpoint.url) == ("External", "h", url)
+    told = "It has no address outside until every replica asks for the key" in at(found, CURRENT)[1]
+    assert told is (url is None)
+    part = msgspec.structs.replace(running.status, updated_replicas=0)
+    updating = msgspec.structs.replace(running, status=part)
+    o = observed(planned(external()), running=updating, pods=(replica,), host="h")
+    assert ("until every replica asks" in at(status(o, NOW), CURRENT)[1]) is told
     waits = Halt(OrderCondition.MODEL_RESOLVED, OrderReason.PENDING, "Asked.", outage=True, waits=True)
     waiting = Resolved(waits, external())
     later = observed(waiting, running=running, pods=(replica,), host="h", earlier=found)
