@@ -7,6 +7,7 @@ not: finding the cluster (``kubeconfig``), commands.
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar
@@ -47,6 +48,8 @@ RESTART_SECONDS = 60.0
 _START_SECONDS = 30.0
 #: One that was never reached may have lost an answer.
 _FIRST_SECONDS = 5.0
+#: what the API says of an object in a namespace that is not there
+_NO_NAMESPACE = re.compile(r'namespaces? "([^"]+)" not found')
 _BACKOFF = Backoff(first=0.3, most=2.0)
 
 
@@ -170,6 +173,9 @@ def refusal(error: KubeError, what: str, *, silence: Exit = Exit.FAILED) -> Fail
         step = f"Check the {part} the kubeconfig: `kubectl get ns` should answer"
         return Failure(what, why, step, code=code, detail=detail)
     if isinstance(error, NotFound):
+        if (nowhere := _NO_NAMESPACE.fullmatch(error.message)) is not None:
+            step = "Name another one with -n, or have it created"
+            return Failure(what, f"There is no namespace {nowhere[1]}", step, code=Exit.USAGE, detail=detail)
         step = "Is ai-models installed in this cluster? `kubectl get crd models.ai.deckhouse.io` tells"
         why = "This cluster does not know such objects"
         return Failure(what, why, step, code=Exit.IMPOSSIBLE, detail=detail)

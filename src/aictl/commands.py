@@ -54,7 +54,7 @@ def wait(name: str, *, target: Target, cluster: bool, is_order: bool, timeout: f
                 return
             show.result(f"{shown(kind, name, at.namespace)} is Ready", words.document(model))
 
-    running.run(work())
+    running.run(work(), resumes=True)
 
 
 async def _is_order(at: Session, name: str) -> bool:

@@ -5,16 +5,18 @@ What belongs here: what is said of objects that were read. What does not: readin
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from aictl import orders, words
 from aictl.cluster import flags
+from aiinference.api.reasons import OrderReason
 from aimodels.api import meanings as model_meanings
-from aimodels.api.reasons import Phase
+from aimodels.api.reasons import DeliveryBlockedReason, ModelReason, Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
     from aiinference.api.orders import InferenceService
@@ -24,6 +26,37 @@ if TYPE_CHECKING:
     from kubekit.vocabulary import Meaning
 
 _NO_CONTROLLER = "no controller has looked at it yet"
+#: What goes on by itself after a person has changed something, and never before: waiting alone does not help.
+_CHANGE_FIRST: frozenset[str] = frozenset(
+    {
+        *(OrderReason.CLASS_NOT_FOUND, OrderReason.CLASS_NOT_READY, OrderReason.NAMESPACE_NOT_ALLOWED),
+        *(OrderReason.DOMAIN_MISSING, OrderReason.MODEL_NOT_FOUND, OrderReason.CATALOG_DISABLED),
+        *(OrderReason.AUTH_SECRET_MISSING, OrderReason.AUTH_SECRET_KEY_MISSING),
+        *(OrderReason.OBJECT_CONFLICT, OrderReason.OBJECT_REFUSED),
+        *(OrderReason.CERTIFICATE_MISSING, OrderReason.CERTIFICATE_INVALID),
+        *(ModelReason.IN_USE, ModelReason.CATALOG_AUTH_FAILED, ModelReason.CATALOG_TLS_INVALID),
+        DeliveryBlockedReason.SHARED_PVC_STORAGE_CLASS_MISSING,
+        DeliveryBlockedReason.SHARED_PVC_STORAGE_CLASS_AMBIGUOUS,
+        DeliveryBlockedReason.SHARED_PVC_QUOTA_EXCEEDED,
+        DeliveryBlockedReason.INVALID_SPEC,
+        DeliveryBlockedReason.DUPLICATE_MODEL_NAME,
+        DeliveryBlockedReason.INSUFFICIENT_NODE_CACHE_CAPACITY,
+        DeliveryBlockedReason.NODE_CACHE_DELIVERY_DISABLED,
+    }
+)
+#: on the way of every delivery, and where it stops when something is in the way of the copy
+_COPYING: frozenset[str] = frozenset(
+    {
+        DeliveryBlockedReason.SHARED_PVC_CLAIM_PENDING,
+        DeliveryBlockedReason.SHARED_PVC_MATERIALIZER_PENDING,
+    }
+)
+_PREPARING = (
+    "The model is being prepared, which passes by itself; where the message names something in the way, "
+    "remove that"
+)
+#: the scheduler repeats what it says of a claim that is not there
+_TWICE, _ONCE = re.compile(r"\b(not found)\. \1\b"), r"\1"
 
 
 @dataclass(frozen=True)
@@ -33,6 +66,17 @@ class Link:
     part: str
     name: str
     state: str
+
+
+@dataclass(frozen=True)
+class Named:
+    """A model as a workload names it, and what is there under that name."""
+
+    kind: type[AnyModel]
+    name: str
+    model: AnyModel | None = None
+    #: the user may not read it
+    hidden: bool = False
 
 
 @dataclass(frozen=True)
@@ -85,10 +129,8 @@ def of_order(order: InferenceService, model: AnyModel | None, pods: Iterable[Pod
     metadata, status = order.metadata, order.status
     wrong = orders.in_the_way(order)
     said = orders.meaning(wrong.reason) if wrong else None
-    step = _step(said)
-    if wrong is not None and wrong.type == "ModelResolved" and model is not None and not _is_ready(model):
-        name, kind = model.metadata.name, type(model)
-        step = f"`aictl wait {name} {flags(kind, metadata.namespace)}` follows the model"
+    waits = wrong is not None and wrong.type == "ModelResolved" and model is not None and not _is_ready(model)
+    waited = model if waits else None
     return Explanation(
         name=f"InferenceService {metadata.namespace}/{metadata.name}",
         phase=(status.phase if status else None) or "",
@@ -97,8 +139,8 @@ def of_order(order: InferenceService, model: AnyModel | None, pods: Iterable[Pod
         message=wrong.message if wrong else ("" if status else _NO_CONTROLLER),
         since=wrong.last_transition_time if wrong else _ready_since(status.conditions if status else ()),
         links=(*_order_links(order, model), *_pod_links(pods)),
-        next_step=step,
-        passes_by_itself=said.recovers if said else None,
+        next_step=_follow(waited) if waited else _step(said),
+        passes_by_itself=_passes(wrong.reason if wrong else "", said, waited),
     )
 
 
@@ -121,24 +163,41 @@ def of_model(model: AnyModel) -> Explanation:
             Link("", "", line) for line in (words.progress(model), facts) if line and not _is_failed(model)
         ),
         next_step=_step(said),
-        passes_by_itself=said.recovers if said else None,
+        passes_by_itself=_passes(reason, said, model),
     )
 
 
-def of_workload(kind: str, name: str, reason: str, message: str, models: Iterable[Link]) -> Explanation:
+def of_workload(kind: str, name: str, reason: str, message: str, models: Sequence[Named]) -> Explanation:
     """Explain why a workload's models are not there yet; no reason means that nothing is in their way."""
     entries: Mapping[Any, Meaning] = model_meanings.BLOCKED
     said = next((entry for word, entry in entries.items() if word == reason), None)
+    step, passes = _step(said), _passes(reason, said)
+    if reason in _COPYING:
+        step = _PREPARING
+        missing = next((one for one in models if one.model is None and not one.hidden), None)
+        waited = next(
+            (one.model for one in models if one.model is not None and not _is_ready(one.model)), None
+        )
+        if missing is not None:
+            step, passes = f"Create {missing.kind.KIND.name} {missing.name}, or correct the annotation", False
+        elif waited is not None:
+            step, passes = _follow(waited), _passes(reason, said, waited)
     return Explanation(
         name=f"{kind} {name}",
         phase="waiting for its models" if reason else "supplied with its models",
         ready=not reason,
         reason=reason,
         message=message,
-        links=tuple(models),
-        next_step=_step(said),
-        passes_by_itself=said.recovers if said else None,
+        links=tuple(Link("model", f"{one.kind.KIND.name}/{one.name}", _named_state(one)) for one in models),
+        next_step=step,
+        passes_by_itself=passes,
     )
+
+
+def _named_state(named: Named) -> str:
+    if named.model is None:
+        return "cannot be read by you" if named.hidden else "is not there"
+    return model_state(named.model)
 
 
 def model_state(model: AnyModel | None) -> str:
@@ -181,7 +240,7 @@ def _pod_links(pods: Iterable[Pod] | None) -> list[Link]:
     for pod in sorted(pods, key=lambda one: one.metadata.name):
         ready = any(one.type == "Ready" and one.status == "True" for one in pod.status.conditions)
         waiting = next((one for one in pod.status.conditions if one.status != "True" and one.message), None)
-        why = f": {waiting.message}" if waiting and not ready else ""
+        why = f": {_TWICE.sub(_ONCE, waiting.message)}" if waiting and not ready else ""
         links.append(Link("pod", pod.metadata.name, "Ready" if ready else f"{pod.status.phase}{why}"))
     return links
 
@@ -203,6 +262,18 @@ def _is_ready(model: AnyModel) -> bool:
 
 def _is_failed(model: AnyModel) -> bool:
     return words.phase(model) == Phase.FAILED
+
+
+def _follow(model: AnyModel) -> str:
+    name, place = model.metadata.name, flags(type(model), model.metadata.namespace)
+    return f"`aictl wait {name} {place}` follows the model"
+
+
+def _passes(reason: str, said: Meaning | None, waited: AnyModel | None = None) -> bool | None:
+    """Tell whether waiting alone may help; None when nothing is known about that."""
+    if reason in _CHANGE_FIRST or (waited is not None and _is_failed(waited)):
+        return False
+    return said.recovers if said else None
 
 
 def _step(said: Meaning | None) -> str:

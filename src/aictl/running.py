@@ -44,12 +44,13 @@ def voice(*, as_json: bool) -> Show:
     return Show(quiet=bool(root.params.get("quiet")), as_json=as_json)
 
 
-def run(work: Coroutine[Any, Any, None]) -> None:
-    """Do the work; Ctrl-C ends it with a word on how to go on."""
+def run(work: Coroutine[Any, Any, None], *, resumes: bool = False) -> None:
+    """Do the work; Ctrl-C ends it, with a word on how to go on where the command ``resumes``."""
     try:
         asyncio.run(work)
     except KeyboardInterrupt:
-        click.echo("aictl: interrupted; the same command goes on where this one stopped", err=True)
+        goes_on = "; the same command goes on where this one stopped" if resumes else ""
+        click.echo(f"aictl: interrupted{goes_on}", err=True)
         click.get_current_context().exit(Exit.INTERRUPTED)
 
 

@@ -6,6 +6,7 @@ What belongs here: the command. What does not: the steps (``uploading``), the wi
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +19,10 @@ from aictl.kubeconfig import cluster_options
 from aictl.prefixes import Prefixes
 from aictl.sending import Progress
 from aimodels.api.model import MODULE_NAMESPACE
-from modelkit import names
+from modelkit import inspection, names
 from modelkit.errors import NotAModel
 from modelkit.formats import detect
+from modelkit.reading import LocalFile
 
 if TYPE_CHECKING:
     from aictl.kubeconfig import Target
@@ -47,15 +49,20 @@ def upload(
     target, name = running.named(target, name, cluster=cluster)
     _check(file)
     show = running.voice(as_json=as_json)
-    running.run(_upload(show, target, kind_of(cluster=cluster), name, file, new=new, within=timeout))
+    work = _upload(show, target, kind_of(cluster=cluster), name, file, new=new, within=timeout)
+    running.run(work, resumes=True)
 
 
 def _check(file: Path) -> None:
-    """Refuse what no gateway would take, before the cluster is asked."""
+    """Refuse what could not be published, as ``inspect`` does, before the cluster is asked."""
     try:
         filename = names.file_name(file.name)
         with file.open("rb") as opened:
-            detect.serve(filename, opened.read(detect.HEAD))
+            container = detect.serve(filename, opened.read(detect.HEAD))
+        if container is detect.Container.GGUF:
+            inspection.inspect_gguf({filename: partial(LocalFile, str(file))})
+        else:
+            inspection.inspect_archive(LocalFile(str(file)), filename)
     except (names.BadName, NotAModel) as error:
         raise Failure("Nothing was uploaded", str(error), code=Exit.USAGE) from error
     except OSError as error:

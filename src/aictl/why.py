@@ -24,7 +24,7 @@ from kubekit.resources import Deployment, Pod, StatefulSet
 
 if TYPE_CHECKING:
     from aictl.cluster import Session
-    from aictl.explanations import Explanation
+    from aictl.explanations import Explanation, Named
     from aictl.kubeconfig import Target
     from aiinference.api.orders import InferenceService
     from aimodels.api.model import AnyModel
@@ -106,18 +106,25 @@ async def _ordered_model(at: Session, order: InferenceService) -> AnyModel | Non
 
 async def _workload(at: Session, workload: Workload) -> Explanation:
     annotations = workload.metadata.annotations
-    links = []
-    for annotation, kind in _DELIVERED:
-        for name in filter(None, (one.strip() for one in annotations.get(annotation, "").split(","))):
-            state = explanations.model_state(await _find(at, kind, name))
-            links.append(explanations.Link("model", f"{kind.KIND.name}/{name}", state))
+    named = [
+        (kind, name)
+        for annotation, kind in _DELIVERED
+        for name in filter(None, (one.strip() for one in annotations.get(annotation, "").split(",")))
+    ]
     return explanations.of_workload(
         workload.KIND.name,
         f"{at.namespace}/{workload.metadata.name}",
         annotations.get(names.BLOCKED_REASON_ANNOTATION, ""),
         annotations.get(names.BLOCKED_MESSAGE_ANNOTATION, ""),
-        links,
+        [await _named(at, kind, name) for kind, name in named],
     )
+
+
+async def _named(at: Session, kind: type[AnyModel], name: str) -> Named:
+    try:
+        return explanations.Named(kind, name, await _get(at, kind, name))
+    except Forbidden:
+        return explanations.Named(kind, name, hidden=True)
 
 
 async def _pods(at: Session, order: str) -> list[Pod] | None:
@@ -132,10 +139,20 @@ async def _pods(at: Session, order: str) -> list[Pod] | None:
 
 async def _find(at: Session, kind: type[R], name: str) -> R | None:
     """Return an object, None when there is none or it may not be read."""
+    try:
+        return await _get(at, kind, name)
+    except Forbidden:
+        return None
+
+
+async def _get(at: Session, kind: type[R], name: str) -> R | None:
+    """Return an object, None when there is none; Forbidden when it may not be read."""
     namespace = at.namespace if kind.KIND.namespaced else None
     try:
         return await at.answer(lambda: at.client.get(kind, name, namespace))
-    except (NotFound, Forbidden):
+    except NotFound:
         return None
+    except Forbidden:
+        raise
     except KubeError as error:
         raise refusal(error, f"{kind.KIND.name} {name} cannot be read") from error

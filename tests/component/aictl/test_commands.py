@@ -13,6 +13,7 @@ import yaml
 from aimodels.api.model import ClusterModel, Model
 from kubekit.client import Client, connect
 from tests.kit.commandline import aictl
+from tests.kit.models import gguf_bytes
 from tests.kit.modelsapi import MODEL_RIGHTS, StoredStatus, install_definitions, user
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ async def test_a_model_with_another_source_takes_no_upload(
     client: Client, control_plane: Path, namespace: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "tiny.gguf"
-    file.write_bytes(b"GGUF" + bytes(600))
+    file.write_bytes(gguf_bytes())
     await client.create(
         {
             "apiVersion": "ai.deckhouse.io/v1alpha1",
@@ -97,6 +98,16 @@ async def test_a_model_with_another_source_takes_no_upload(
     ended = await aictl(control_plane, "upload", "hub", str(file), "-n", namespace)
     assert ended.code == 2
     assert "takes no upload" in ended.err
+
+
+async def test_a_missing_namespace_is_told_before_anything_is_made(
+    client: Client, control_plane: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "tiny.gguf"
+    file.write_bytes(gguf_bytes())
+    ended = await aictl(control_plane, "upload", "m", str(file), "-n", "nowhere", "--create")
+    assert ended.code == 2
+    assert "There is no namespace nowhere" in ended.err
 
 
 async def test_retry_leaves_a_new_mark(client: Client, control_plane: Path, namespace: str) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import signal
+import ssl
 from typing import TYPE_CHECKING
 
+import aiohttp
 import pytest
 import pytest_asyncio
 
@@ -13,6 +15,7 @@ from aimodels.api.model import Model
 from aimodels.api.reasons import Phase, TransferStage
 from aimodels.catalog import names
 from aimodels.catalog.names import Key
+from kubekit.resources import Secret
 from tests.kit import wholepath
 from tests.kit.commandline import Aictl, aictl
 from tests.kit.controlplane import fresh_namespace
@@ -151,14 +154,23 @@ async def test_who_may_not_read_the_secret_is_told_which_role_to_ask_for(
 
 
 async def test_what_is_no_model_fails_with_the_workers_words_and_may_be_tried_again(
-    path: WholePath, control_plane: Path, namespace: str, tmp_path: Path
+    path: WholePath, control_plane: Path, namespace: str
 ) -> None:
-    junk = tmp_path / "junk.gguf"
-    junk.write_bytes(b"GGUF" + bytes(20))
-    uploading = await Aictl.start(control_plane, "upload", "junk", str(junk), "-n", namespace, "--create")
-    model = await path.model("junk", Phase.PUBLISHING)
+    model = await path.waiting("junk")
+    assert model.status
+    assert model.status.upload
+    secret = await path.cluster.client.get(Secret, model.status.upload.secret_name, namespace)
+    said = {key: value.decode() for key, value in secret.data.items()}
+    trust = ssl.create_default_context(cadata=said["ca.crt"])
+    async with (
+        aiohttp.ClientSession(headers={"Authorization": f"Bearer {said['token']}"}) as web,
+        web.put(f"{said['url']}?filename=junk.gguf", data=b"GGUF" + bytes(20), ssl=trust) as answer,
+    ):
+        assert answer.ok, await answer.text()
+    await path.cluster.phase(model, Phase.PUBLISHING)
+    waiting = await Aictl.start(control_plane, "wait", "junk", "-n", namespace)
     await path.published(model)
-    failed = await uploading.end()
+    failed = await waiting.end()
     assert failed.code == 3
     assert "has failed (PublicationFailed). junk.gguf: offset 4: GGUF version 0 is unknown" in failed.err
     assert f"aictl retry junk -n {namespace}" in failed.err

@@ -15,6 +15,7 @@ from tests.kit.breaking import Breaking
 from tests.kit.commandline import Aictl, aictl
 from tests.kit.eventually import eventually
 from tests.kit.faultproxy import FaultProxy, Request
+from tests.kit.models import gguf_bytes
 from tests.kit.modelsapi import StoredStatus, install_definitions, user
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def kubeconfig(world: World, tmp_path: Path) -> Path:
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "tiny.gguf"
-    path.write_bytes(b"GGUF" + bytes(600))
+    path.write_bytes(gguf_bytes())
     return path
 
 

@@ -110,14 +110,8 @@ async def test_a_name_of_nothing_is_wrong_use(client: Client, control_plane: Pat
     assert "There is no order, model or workload nothing" in ended.err
 
 
-async def test_a_workload_tells_what_its_models_wait_for(
-    client: Client, control_plane: Path, namespace: str
-) -> None:
-    annotations = {
-        "ai.deckhouse.io/model": "gemma",
-        "ai.deckhouse.io/model-delivery-blocked-reason": "SharedPVCQuotaExceeded",
-        "ai.deckhouse.io/model-delivery-blocked-message": "The quota is used up.",
-    }
+async def workload(client: Client, namespace: str, annotations: dict[str, str]) -> None:
+    """A Deployment ``app`` with these annotations."""
     template = {
         "metadata": {"labels": {"app": "a"}},
         "spec": {"containers": [{"name": "a", "image": "example.invalid/a"}]},
@@ -130,10 +124,39 @@ async def test_a_workload_tells_what_its_models_wait_for(
             "spec": {"replicas": 0, "selector": {"matchLabels": {"app": "a"}}, "template": template},
         }
     )
+
+
+async def test_a_workload_tells_what_its_models_wait_for(
+    client: Client, control_plane: Path, namespace: str
+) -> None:
+    annotations = {
+        "ai.deckhouse.io/model": "gemma",
+        "ai.deckhouse.io/model-delivery-blocked-reason": "SharedPVCQuotaExceeded",
+        "ai.deckhouse.io/model-delivery-blocked-message": "The quota is used up.",
+    }
+    await workload(client, namespace, annotations)
     ended = await aictl(control_plane, "why", "app", "-n", namespace)
     assert "The quota is used up (SharedPVCQuotaExceeded)" in ended.out
     assert "Model/gemma" in ended.out
-    assert ended.code in (1, 3)
+    assert ended.code == 3
+
+
+async def test_a_workload_that_names_a_missing_model_is_told_to_correct_that(
+    client: Client, control_plane: Path, namespace: str, tmp_path: Path
+) -> None:
+    annotations = {
+        "ai.deckhouse.io/model": "gemmma",
+        "ai.deckhouse.io/model-delivery-blocked-reason": "SharedPVCMaterializerPending",
+        "ai.deckhouse.io/model-delivery-blocked-message": "There is no Model gemmma.",
+    }
+    await workload(client, namespace, annotations)
+    ended = await aictl(control_plane, "why", "app", "-n", namespace)
+    assert ended.code == 3
+    assert ended.out.splitlines()[-1] == "Next: Create Model gemmma, or correct the annotation"
+    rights = {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get"]}
+    mine = await user(control_plane, namespace, "narrow", [rights], tmp_path)
+    hidden = await aictl(mine, "why", "app")
+    assert (hidden.code, "cannot be read by you" in hidden.out) == (1, True)
 
 
 async def test_nobody_talks_to_an_order_that_is_not_ready(

@@ -6,14 +6,18 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
 from aictl import running
 from aictl.__main__ import main
+from aictl.cluster import refusal
 from aictl.exits import Exit, Failure
 from aictl.kubeconfig import Target
 from aictl.show import Show
+from kubekit.errors import NotFound
+from tests.kit.models import gguf_bytes, tar
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,6 +59,47 @@ def test_what_is_no_model_is_refused_before_the_cluster_is_asked(
     result = _run("upload", "m", str(tmp_path / name))
     assert result.exit_code == Exit.USAGE
     assert words in result.stderr
+
+
+@pytest.mark.parametrize("name", ["cut.gguf", "cut.tar"])
+def test_a_file_that_was_cut_off_is_refused_before_the_cluster_is_asked(tmp_path: Path, name: str) -> None:
+    whole = gguf_bytes() if name == "cut.gguf" else tar({"m.gguf": gguf_bytes()})
+    (tmp_path / name).write_bytes(whole[: len(whole) // 2])
+    inspected, uploaded = _run("inspect", str(tmp_path / name)), _run("upload", "m", str(tmp_path / name))
+    assert (inspected.exit_code, uploaded.exit_code) == (Exit.USAGE, Exit.USAGE)
+    assert uploaded.stderr.startswith(f"aictl: Nothing was uploaded. {name}: ")
+
+
+@pytest.mark.parametrize(
+    ("resumes", "said"),
+    [
+        (True, "aictl: interrupted; the same command goes on where this one stopped\n"),
+        (False, "aictl: interrupted\n"),
+    ],
+)
+def test_only_a_command_that_goes_on_says_so_when_it_is_interrupted(*, resumes: bool, said: str) -> None:
+    async def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    @click.command()
+    def command() -> None:
+        running.run(interrupted(), resumes=resumes)
+
+    result = CliRunner().invoke(command)
+    assert (result.exit_code, result.stderr) == (Exit.INTERRUPTED, said)
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ('namespaces "nowhere" not found', "There is no namespace nowhere"),
+        ("the server could not find the requested resource", "Is ai-models installed"),
+    ],
+)
+def test_a_missing_namespace_is_told_from_a_missing_module(message: str, said: str) -> None:
+    failure = refusal(NotFound(404, "NotFound", message), "Model nowhere/m cannot be created")
+    assert said in failure.message
+    assert ("Is ai-models installed" in failure.message) is (said == "Is ai-models installed")
 
 
 def test_a_name_that_kubernetes_would_refuse_is_refused_here(tmp_path: Path) -> None:
@@ -100,7 +145,7 @@ def test_a_cluster_that_does_not_answer_is_told_at_once(tmp_path: Path, server: 
         f"clusters: [{{name: x, cluster: {{server: '{server}'}}}}]\ncurrent-context: x\n"
         "contexts: [{name: x, context: {cluster: x}}]\n"
     )
-    (tmp_path / "m.gguf").write_bytes(b"GGUF" + bytes(600))
+    (tmp_path / "m.gguf").write_bytes(gguf_bytes())
     for command in (("models",), ("wait", "m"), ("upload", "m", str(tmp_path / "m.gguf"))):
         result = _run(*command, "--kubeconfig", str(config))
         assert (result.exit_code, result.stderr.count("\n")) == (Exit.FAILED, 1), result.stderr

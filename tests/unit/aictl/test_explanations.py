@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
@@ -11,9 +11,14 @@ import pytest
 from aictl import explanations
 from aictl.exits import Exit
 from aictl.why import code
+from aiinference.api import meanings as inference
 from aiinference.api.orders import InferenceService
+from aimodels.api import meanings as models
 from aimodels.api.model import Model
 from kubekit.resources import Pod
+
+if TYPE_CHECKING:
+    from kubekit.vocabulary import Meaning
 
 NOW = datetime(2026, 11, 29, 0, 4, tzinfo=UTC)
 SINCE = "2026-11-29T00:00:00Z"
@@ -37,9 +42,9 @@ def order(*conditions: dict[str, str], **status: Any) -> InferenceService:
     )
 
 
-def model(*, ready: bool = True) -> Model:
-    said = condition("Ready", "True", "Ready") if ready else condition("Ready", "False", "Downloading")
-    status = {"phase": "Ready" if ready else "Publishing", "progress": "43%", "conditions": [said]}
+def model(*, ready: bool = True, phase: str = "Publishing", reason: str = "Downloading") -> Model:
+    said = condition("Ready", "True", "Ready") if ready else condition("Ready", "False", reason)
+    status = {"phase": "Ready" if ready else phase, "progress": "43%", "conditions": [said]}
     return msgspec.convert(
         {"metadata": {"name": "gemma", "namespace": "support"}, "spec": {"source": {}}, "status": status},
         Model,
@@ -140,17 +145,95 @@ def test_a_model_is_explained_too() -> None:
     assert code(explanations.of_model(model())) is Exit.DONE
 
 
+def of_workload(reason: str, message: str, *models: explanations.Named) -> explanations.Explanation:
+    return explanations.of_workload("Deployment", "support/app", reason, message, models)
+
+
+def named(found: Model | None, *, hidden: bool = False) -> explanations.Named:
+    return explanations.Named(Model, "gemma", found, hidden=hidden)
+
+
 def test_a_workload_says_what_its_models_wait_for() -> None:
-    links = [explanations.Link("model", "Model/gemma", "Ready")]
-    found = explanations.of_workload(
-        "Deployment", "support/app", "SharedPVCQuotaExceeded", "The quota is used up.", links
-    )
+    found = of_workload("SharedPVCQuotaExceeded", "The quota is used up.", named(model()))
     text = found.text(NOW).splitlines()
     assert text[0] == (
         "Deployment support/app is waiting for its models: The quota is used up (SharedPVCQuotaExceeded)."
     )
     assert text[1] == "  model  Model/gemma  Ready"
-    assert code(explanations.of_workload("Deployment", "support/app", "", "", links)) is Exit.DONE
+    assert code(of_workload("", "", named(model()))) is Exit.DONE
+
+
+def test_a_workload_that_names_a_missing_model_is_told_to_correct_that() -> None:
+    message = "There is no Model gemma in the namespace support. Create it, or correct the annotation."
+    found = of_workload("SharedPVCMaterializerPending", message, named(model()), named(None))
+    assert found.links[1].state == "is not there"
+    assert found.next_step == "Create Model gemma, or correct the annotation"
+    assert code(found) is Exit.IMPOSSIBLE
+
+
+@pytest.mark.parametrize("reason", ["SharedPVCClaimPending", "SharedPVCMaterializerPending"])
+@pytest.mark.parametrize("hidden", [False, True])
+def test_a_workload_whose_model_is_being_prepared_says_so(reason: str, *, hidden: bool) -> None:
+    one = named(None, hidden=True) if hidden else named(model())
+    found = of_workload(reason, "The claim is not bound.", one)
+    assert found.next_step.startswith("The model is being prepared, which passes by itself")
+    assert code(found) is Exit.FAILED
+
+
+@pytest.mark.parametrize(("phase", "ends"), [("Publishing", Exit.FAILED), ("Failed", Exit.IMPOSSIBLE)])
+def test_a_workload_that_waits_for_its_model_points_to_the_model(phase: str, ends: Exit) -> None:
+    waited = model(ready=False, phase=phase)
+    found = of_workload("SharedPVCMaterializerPending", "It is not Ready yet.", named(waited))
+    assert found.next_step == "`aictl wait gemma -n support` follows the model"
+    assert code(found) is ends
+    wrong = condition("ModelResolved", "False", "ModelNotReady", "Model gemma is not ready.")
+    assert code(explanations.of_order(order(wrong), waited, None)) is ends
+
+
+def test_an_order_that_starts_does_not_mind_what_becomes_of_the_model() -> None:
+    starting = condition("WorkloadReady", "False", "Starting", "Replicas are starting.")
+    assert code(explanations.of_order(order(*HOLDS, starting), model(ready=False, phase="Failed"), [])) is (
+        Exit.FAILED
+    )
+
+
+#: waiting alone may help: an outage, a start, room that others free
+MAY_PASS = {
+    *("ModelDeliveryPending", "ModelNotReady", "CatalogUnavailable", "NoCapacity", "InventoryUnavailable"),
+    *("PlannerUnavailable", "Unschedulable", "ImagePullFailed", "StartupDeadlineExceeded"),
+    *("ScalingLimited", "MetricsUnavailable", "HealthCheckFailed", "ServiceUnhealthy"),
+    *("StorageUnavailable", "Stalled", "CatalogSourceNotReady"),
+    *("SharedPVCClaimPending", "SharedPVCMaterializerPending"),
+}
+
+
+def is_obstacle(entry: Meaning) -> bool:
+    return entry.recovers is not None
+
+
+@pytest.mark.parametrize("reason", [word for word, entry in inference.ORDER.items() if is_obstacle(entry)])
+def test_every_reason_of_an_order_ends_as_the_page_says(reason: str) -> None:
+    found = explanations.of_order(order(condition("Planned", "False", reason)), None, [])
+    assert code(found) is (Exit.FAILED if reason in MAY_PASS else Exit.IMPOSSIBLE)
+
+
+@pytest.mark.parametrize("reason", [word for word, entry in models.MODEL.items() if is_obstacle(entry)])
+def test_every_reason_of_a_model_ends_as_the_page_says(reason: str) -> None:
+    found = explanations.of_model(model(ready=False, reason=reason))
+    assert code(found) is (Exit.FAILED if reason in MAY_PASS else Exit.IMPOSSIBLE)
+
+
+@pytest.mark.parametrize("reason", models.BLOCKED)
+def test_every_reason_of_a_delivery_ends_as_the_page_says(reason: str) -> None:
+    found = of_workload(reason, "It waits.", named(model()))
+    assert code(found) is (Exit.FAILED if reason in MAY_PASS else Exit.IMPOSSIBLE)
+
+
+def test_words_that_the_scheduler_doubles_are_said_once() -> None:
+    message = '0/1 nodes are available: persistentvolumeclaim "ai-model-gemma-1" not found. not found'
+    found = explanations.of_order(order(*HOLDS), None, [pod("search-0", ready=False, message=message)])
+    assert found.links[-1].state.endswith('persistentvolumeclaim "ai-model-gemma-1" not found')
+    assert found.links[-1].state.count("not found") == 1
 
 
 def test_the_document_has_stable_keys() -> None:
