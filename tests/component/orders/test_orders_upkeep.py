@@ -48,7 +48,8 @@ async def test_pods_that_are_never_made_say_why_until_they_are(world: World) -> 
         reasons = [one.reason for one in found if one.reporting_component == "ai-inference-controller"]
         return reasons if "Unschedulable" in reasons else None
 
-    assert sorted(await eventually(is_told)) == ["ObjectRefused", "Unschedulable"]
+    # The controller may hear of an order a moment before its class, and says so.
+    assert sorted(set(await eventually(is_told)) - {"ClassNotFound"}) == ["ObjectRefused", "Unschedulable"]
 
 
 async def test_a_template_that_somebody_has_made_up_is_never_run(world: World) -> None:
