@@ -193,14 +193,14 @@ def test_a_model_in_use_waits_for_its_last_user(user: User) -> None:
     user.until(lambda: not user.volumes(), "the bytes are gone")
 
 
-def test_a_namespace_takes_everything_along(user: User, platform: Platform) -> None:
+def test_a_namespace_takes_everything_along(user: User) -> None:
     user.upload("gemma", gguf_bytes(size=MIB))
     user.deploy("app", "gemma")
     user.seen("app")
     user.kubectl("delete", "namespace", user.namespace, "--timeout=60s")
     user.until(lambda: not user.volumes(), "the bytes are gone")
     user.kubectl("create", "namespace", user.namespace)
-    assert platform.target.get("-n", NAMESPACE, "jobs", "-l", "app=ai-models-copy")["items"] == []
+    user.until(lambda: not copies(user), "no copy for it is left")
 
 
 @pytest.mark.disruptive
