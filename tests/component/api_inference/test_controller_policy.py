@@ -21,10 +21,11 @@ from kubekit.client import Client, connect
 from kubekit.errors import Invalid, NotFound
 from kubekit.resources import CUSTOM_RESOURCE_DEFINITION, Role, Secret, StatefulSet, custom, kind_of
 from opskit.clock import SystemClock
-from tests.kit import orders
+from tests.kit import inferenceapi, orders
 from tests.kit.controlplane import fresh_namespace
 from tests.kit.eventually import eventually
 from tests.kit.inferencecontroller import entitled
+from tests.kit.modelsapi import install_definitions
 from tests.kit.orderstates import observed
 
 if TYPE_CHECKING:
@@ -48,23 +49,33 @@ WRITES = "the controller of ai-inference"
 class World:
     """The controller's own client under its policies, an administrator's, and the namespaces of both."""
 
-    def __init__(self, controller: Client, admin: Client, home: str, elsewhere: str) -> None:
+    def __init__(self, controller: Client, admin: Client, home: str, elsewhere: str, owner: str) -> None:
         self.controller, self.admin, self.home, self.elsewhere = controller, admin, home, elsewhere
+        #: uid of the order: the collector removes what belongs to none that is there
+        self.owner = owner
 
     def here(self, manifest: Manifest) -> Manifest:
-        """Return a copy of the manifest for the namespace of users."""
+        """Return a copy of the manifest for the namespace of users, and of the order there."""
         made = copy.deepcopy(manifest)
         made["metadata"]["namespace"] = self.elsewhere
+        for one in made["metadata"].get("ownerReferences", []):
+            if one["uid"] == OWNERS[0]["uid"]:
+                one["uid"] = self.owner
         return made
+
+    @property
+    def owners(self) -> list[Manifest]:
+        """Return the references to the order, as its objects have them."""
+        return [one | {"uid": self.owner} for one in OWNERS]
 
     async def writes_what_was_edited(self) -> None:
         """Replace a key, and end the replicas of an earlier launch, after others have edited both."""
         await self.controller.create(self.here(FORMS["StatefulSet"]))
-        edited = {"labels": None, "ownerReferences": [OWNERS[0] | {"controller": False}]}
+        edited = {"labels": None, "ownerReferences": [self.owners[0] | {"controller": False}]}
         for kind, name in ((Secret, "support-llm-auth"), (StatefulSet, "support-llm")):
             await self.admin.patch(kind, name, {"metadata": edited}, namespace=self.elsewhere)
         wishes = {ROTATE_TOKEN_ANNOTATION: "now", names.UPGRADE_ANNOTATION: "now"}
-        order = orders.order(annotations=wishes, metadata={"namespace": self.elsewhere})
+        order = orders.order(annotations=wishes, metadata={"namespace": self.elsewhere, "uid": self.owner})
         wanted = replace(orders.intent(policy=orders.policy(update_strategy="Recreate")), order=order)
         found = await self.admin.find(StatefulSet, "support-llm", self.elsewhere)
         key = await self.admin.find(Secret, "support-llm-auth", self.elsewhere)
@@ -92,7 +103,9 @@ async def world(control_plane: Path, tmp_path_factory: pytest.TempPathFactory) -
             entitled(control_plane, home, folder) as mine,
             connect(mine) as client,
         ):
-            made = World(client, admin, home, elsewhere)
+            await install_definitions(admin, inferenceapi.CHART)
+            ordered = await admin.create(inferenceapi.order(orders.NAME, elsewhere, inferenceapi.MODEL))
+            made = World(client, admin, home, elsewhere, ordered["metadata"]["uid"])
             for form, change, _ in {case.values[0]: case.values for case in refusals()}.values():
                 await eventually(partial(refused, made, changed(form, change)))
             yield made
@@ -457,14 +470,14 @@ async def test_nothing_of_somebody_else_is_taken_over_or_deleted(world: World) -
     theirs = world.here(KEY)
     nobodys(theirs)
     await world.admin.create(theirs)
-    taken = {"metadata": {"labels": KEY["metadata"]["labels"]} | {"ownerReferences": OWNERS}}
+    taken = {"metadata": {"labels": KEY["metadata"]["labels"]} | {"ownerReferences": world.owners}}
     with pytest.raises(Invalid, match="takes over nothing"):
         await world.controller.patch(Secret, "support-llm-auth", taken, namespace=world.elsewhere)
     await world.admin.delete(Secret, "support-llm-auth", world.elsewhere)
 
     role = world.here(FORMS["Role"])
     labels = role["metadata"]["labels"]
-    other = {"ownerReferences": [OWNERS[0] | {"kind": "Model"}]}
+    other = {"ownerReferences": [world.owners[0] | {"kind": "Model"}]}
     for name, more in (("theirs", {}), ("theirs-auth-reader", {}), ("support-llm-auth-reader", other)):
         head = {"name": name, "namespace": world.elsewhere, "labels": labels}
         await world.admin.create({**role, "metadata": head | more})
@@ -488,7 +501,7 @@ async def test_its_own_objects_are_put_right_and_deleted(world: World) -> None:
             kind, name, made, namespace=world.elsewhere, content="apply", field_manager="t", force=True
         )
         await world.admin.patch(kind, name, bare, namespace=world.elsewhere)
-    owned = {"ownerReferences": [OWNERS[0] | {"controller": False}]}
+    owned = {"ownerReferences": [world.owners[0] | {"controller": False}]}
     await world.admin.patch(Role, "support-llm-auth-reader", {"metadata": owned}, namespace=world.elsewhere)
     await world.controller.delete(Secret, "support-llm-tls", world.elsewhere)
     await world.controller.delete(Role, "support-llm-auth-reader", world.elsewhere)

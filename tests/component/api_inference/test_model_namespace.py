@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -56,6 +57,8 @@ async def in_force(client: Client, namespace: str) -> AsyncIterator[None]:
     finally:
         for kind in (BINDING, POLICY):
             await remove(client, kind)
+        # The API server knows a removed policy for a while, which is in the way of other tests.
+        await eventually(partial(taken, client, namespace))
 
 
 async def refused(client: Client, namespace: str) -> bool:
@@ -66,15 +69,15 @@ async def refused(client: Client, namespace: str) -> bool:
     return False
 
 
+async def taken(client: Client, namespace: str) -> bool:
+    return not await refused(client, namespace)
+
+
 async def remove(client: Client, kind: Kind) -> None:
     await client.request("DELETE", kind.path(name=NAME))
 
 
 async def test_the_namespace_of_a_model_is_the_orders_own(client: Client, namespace: str) -> None:
-    async def taken() -> bool:
-        return not await refused(client, namespace)
-
-    await eventually(taken)  # the API server knows a policy for a while that a test before has removed
     before = await client.create(order("before", namespace, elsewhere("kube-system")))
     async with in_force(client, namespace):
         await client.create(order("plain", namespace, MODEL))
