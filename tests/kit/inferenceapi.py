@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aiinference.api.fields import API_VERSION
+from kubekit.errors import Invalid
+from tests.kit.eventually import eventually
+
+if TYPE_CHECKING:
+    from kubekit.client import Client
 
 CHART = Path(__file__).parents[2] / "modules" / "ai-inference"
 
@@ -36,3 +41,26 @@ def order(name: str, namespace: str, model: Manifest, **spec: Any) -> Manifest:
         "metadata": {"name": name, "namespace": namespace},
         "spec": {"model": model} | spec,
     }
+
+
+def elsewhere(namespace: str) -> Manifest:
+    """Return a model that lies in this namespace."""
+    return MODEL | {"ref": MODEL["ref"] | {"namespace": namespace}}
+
+
+async def is_bounded(client: Client, namespace: str) -> bool:
+    """Tell whether the chart's policy about the namespace of an order's model is in force."""
+    try:
+        await client.create(order("early", namespace, elsewhere("kube-system")), dry_run=True)
+    except Invalid:
+        return True
+    return False
+
+
+async def until_unbounded(client: Client, namespace: str = "default") -> None:
+    """Wait until that policy is in nobody's way: the API server knows a removed one for a while."""
+
+    async def is_free() -> bool:
+        return not await is_bounded(client, namespace)
+
+    await eventually(is_free)

@@ -17,7 +17,7 @@ from kubekit.client import Client, connect
 from kubekit.errors import NotFound
 from kubekit.resources import Namespace
 from tests.kit import helm
-from tests.kit.inferenceapi import CHART, HUB, order
+from tests.kit.inferenceapi import CHART, HUB, order, until_unbounded
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -51,6 +51,7 @@ async def client(control_plane: Path) -> AsyncIterator[Client]:
         uninstall(control_plane)
         with suppress(NotFound):
             await client.delete(InferenceServiceClass, NAME)
+        await until_unbounded(client)
 
 
 def install(cluster: Path, verb: str, settings: str = "{}") -> str:

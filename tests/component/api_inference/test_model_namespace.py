@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,7 +13,7 @@ from kubekit.errors import Invalid
 from kubekit.resources import custom
 from tests.kit import helm
 from tests.kit.eventually import eventually
-from tests.kit.inferenceapi import CHART, HUB, MODEL, order
+from tests.kit.inferenceapi import CHART, HUB, MODEL, elsewhere, is_bounded, order, until_unbounded
 from tests.kit.modelsapi import install_definitions
 
 if TYPE_CHECKING:
@@ -34,10 +33,6 @@ WORDS = (
 )
 
 
-def elsewhere(namespace: str) -> dict[str, Any]:
-    return MODEL | {"ref": MODEL["ref"] | {"namespace": namespace}}
-
-
 @pytest.fixture
 async def client(control_plane: Path) -> AsyncIterator[Client]:
     async with connect(control_plane) as client:
@@ -52,25 +47,12 @@ async def in_force(client: Client, namespace: str) -> AsyncIterator[None]:
     for kind in (POLICY, BINDING):
         await client.create(helm.one(rendered, kind.name, NAME), kind=kind)
     try:
-        await eventually(lambda: refused(client, namespace))
+        await eventually(lambda: is_bounded(client, namespace))
         yield
     finally:
         for kind in (BINDING, POLICY):
             await remove(client, kind)
-        # The API server knows a removed policy for a while, which is in the way of other tests.
-        await eventually(partial(taken, client, namespace))
-
-
-async def refused(client: Client, namespace: str) -> bool:
-    try:
-        await client.create(order("early", namespace, elsewhere("kube-system")), dry_run=True)
-    except Invalid:
-        return True
-    return False
-
-
-async def taken(client: Client, namespace: str) -> bool:
-    return not await refused(client, namespace)
+        await until_unbounded(client)
 
 
 async def remove(client: Client, kind: Kind) -> None:
