@@ -185,7 +185,7 @@ class Actor:
         for manifest in manifests:
             kind, head = kind_of(manifest), manifest["metadata"]
             found = await self._head(kind, head["namespace"], head["name"])
-            if found is None or _owned(found, order.metadata.uid):
+            if found is None or found.belongs_to(order.metadata):
                 continue
             what = f"{kind.name} {head['name']} is"
             if names.is_of_earlier(order, found):
@@ -200,7 +200,7 @@ class Actor:
         place = intent.order.metadata.namespace
         for kind, name in _retired(intent, o):
             found = await self._head(kind, place, name)
-            if found is not None and _owned(found, intent.order.metadata.uid):
+            if found is not None and found.belongs_to(intent.order.metadata):
                 await self._client.delete(kind, name, place, uid=found.uid)
         if _retires_copy(intent):
             await self._certificates.retire(intent)
@@ -259,10 +259,6 @@ def _retires_copy(intent: Intent | Upkeep) -> bool:
     """Tell whether an order has no copy of a certificate any more; of what is left as it is nobody knows."""
     known = isinstance(intent, Intent) or intent.closed or not network.is_local(intent)
     return known and not tls.is_copied(intent)
-
-
-def _owned(found: ObjectMeta, uid: str) -> bool:
-    return any(owner.uid == uid for owner in found.owner_references)
 
 
 def _halt(reason: OrderReason, message: str) -> Halt:

@@ -39,7 +39,7 @@ class Certificates:
         if wrong is not None or source is None:
             return None if wrong is None else _halt(wrong.reason, wrong.message)
         present = await self._present(intent)
-        if present is not None and not _is_ours(present, intent):
+        if present is not None and not present.metadata.belongs_to(intent.order.metadata):
             return _halt(
                 OrderReason.OBJECT_CONFLICT,
                 f"Secret {present.metadata.name} is there already and is not this order's. Delete it, and "
@@ -54,7 +54,7 @@ class Certificates:
         if tls.is_copied(intent):
             return
         found = await self._present(intent)
-        if found is not None and _is_ours(found, intent):
+        if found is not None and found.metadata.belongs_to(intent.order.metadata):
             head = found.metadata
             await self._client.delete(Secret, head.name, head.namespace, uid=head.uid)
 
@@ -62,10 +62,6 @@ class Certificates:
         return await self._client.find(
             Secret, names.certificate(intent.name), intent.order.metadata.namespace
         )
-
-
-def _is_ours(found: Secret, intent: Served) -> bool:
-    return any(owner.uid == intent.order.metadata.uid for owner in found.metadata.owner_references)
 
 
 def _halt(reason: OrderReason, message: str) -> Halt:

@@ -48,8 +48,9 @@ def target(o: Observation, workload: StatefulSet, known_key: str | None) -> Targ
 
 def is_made_by(workload: StatefulSet | None, pod: Pod) -> bool:
     """Tell whether a Pod is a replica of the workload: anybody may give a Pod the labels of one."""
-    owners = pod.metadata.owner_references if workload else ()
-    return any(one.controller and workload and one.uid == workload.metadata.uid for one in owners)
+    if workload is None:
+        return False
+    return any(one.controller and one.uid == workload.metadata.uid for one in pod.metadata.owner_references)
 
 
 def earlier(order: InferenceService, workload: StatefulSet | None) -> health.Health:

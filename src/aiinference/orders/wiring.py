@@ -189,8 +189,7 @@ class Orders:
         found = self._workloads.get(*head.key)
         if found is None and self._records(order):
             found = await self._client.find(StatefulSet, head.name, head.namespace)
-        owners = found.metadata.owner_references if found else ()
-        return found if any(owner.uid == order.metadata.uid for owner in owners) else None
+        return found if found is not None and found.metadata.belongs_to(head) else None
 
     async def _secret(self, order: InferenceService) -> Secret | ApiError | None:
         name = names.auth_secret(order.metadata.name)

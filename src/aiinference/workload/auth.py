@@ -63,7 +63,7 @@ def plan(
     if secret is None:
         return KeyPlan(Step.CREATE, _secret(order, {TOKEN: make_key().encode()}, wish, now))
     present = {name: secret.data[name] for name in (TOKEN, PREVIOUS) if secret.data.get(name)}
-    if not any(owner.uid == order.metadata.uid for owner in secret.metadata.owner_references):
+    if not secret.metadata.belongs_to(order.metadata):
         return _foreign(order, secret, present)
     answered = secret.metadata.annotations.get(ROTATED_FOR_ANNOTATION, "")
     if TOKEN in present and PREVIOUS in present:

@@ -203,7 +203,7 @@ class Observer:
 
 def owned(thing: Resource, model: AnyModel) -> bool:
     """Tell whether the object belongs to this life of the model."""
-    return any(owner.uid == model.metadata.uid for owner in thing.metadata.owner_references)
+    return thing.metadata.belongs_to(model.metadata)
 
 
 def _is_settled(model: AnyModel, image: str) -> bool:

@@ -8,7 +8,7 @@ never sent back as a whole; writes are manifests (dicts) of exactly what is mean
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import msgspec
 
@@ -76,6 +76,10 @@ class ObjectMeta(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     def deleting(self) -> bool:
         """Tell whether a deletion was requested and waits for finalizers or a grace period."""
         return self.deletion_timestamp is not None
+
+    def belongs_to(self, owner: Self) -> bool:
+        """Tell whether an owner reference names exactly this life of the other object."""
+        return any(one.uid == owner.uid for one in self.owner_references)
 
 
 class Resource(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
