@@ -13,9 +13,10 @@ from aiinference.orders.ingresses import Ingress
 from aimodels.api.model import Model
 from kubekit.conditions import find
 from kubekit.errors import NotFound
-from kubekit.resources import Event, Pod, Secret, StatefulSet, custom
+from kubekit.resources import Event, Pod, Secret, StatefulSet
 from tests.kit.eventually import eventually
 from tests.kit.ordersworld import answering
+from tests.kit.quota import limited, unlimited
 
 if TYPE_CHECKING:
     from tests.kit.ordersworld import World
@@ -191,17 +192,7 @@ async def test_a_key_is_rotated_without_a_restart(world: World) -> None:
 
 
 async def test_a_quota_that_refuses_an_object_is_told(world: World) -> None:
-    metadata = {"namespace": world.namespace, "name": "none"}
-    hard = {"count/statefulsets.apps": "0"}
-    kind = custom("", "v1", "ResourceQuota", "resourcequotas")
-    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": hard}}
-    await world.client.create(quota, kind=kind)
-
-    async def counted() -> bool:
-        path = kind.path(world.namespace, "none")
-        return b'"used"' in await world.client.request("GET", path)
-
-    await eventually(counted)
+    await limited(world.client, world.namespace, {"count/statefulsets.apps": "0"})
     await world.model("qwen")
     await world.order("chat", "qwen")
     refused = await world.says("chat", "Ready", "ObjectRefused")
@@ -209,7 +200,7 @@ async def test_a_quota_that_refuses_an_object_is_told(world: World) -> None:
     told = find(refused.status.conditions, "Ready")
     assert told is not None
     assert "quota" in told.message
-    await world.client.delete(kind, "none", world.namespace)
+    await unlimited(world.client, world.namespace)
     await world.says("chat", "WorkloadReady", "Unschedulable")
 
 

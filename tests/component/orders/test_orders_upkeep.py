@@ -13,6 +13,7 @@ from kubekit.conditions import find
 from kubekit.errors import NotFound
 from kubekit.resources import Event, Secret, StatefulSet, custom
 from tests.kit.eventually import eventually
+from tests.kit.quota import limited, unlimited
 
 if TYPE_CHECKING:
     from tests.kit.ordersworld import World
@@ -22,15 +23,7 @@ INGRESSES = custom("networking.k8s.io", "v1", "Ingress", "ingresses")
 
 
 async def test_pods_that_are_never_made_say_why_until_they_are(world: World) -> None:
-    kind = custom("", "v1", "ResourceQuota", "resourcequotas")
-    metadata = {"namespace": world.namespace, "name": "none"}
-    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata}
-    await world.client.create(quota | {"spec": {"hard": {"pods": "0"}}}, kind=kind)
-
-    async def is_counted() -> bool:
-        return b'"used"' in await world.client.request("GET", kind.path(world.namespace, "none"))
-
-    await eventually(is_counted)
+    await limited(world.client, world.namespace, {"pods": "0"})
     await world.model("qwen")
     await world.order("chat", "qwen")
     refused = await world.says("chat", "WorkloadReady", "ObjectRefused")
@@ -38,8 +31,8 @@ async def test_pods_that_are_never_made_say_why_until_they_are(world: World) -> 
     told = find(refused.status.conditions, "Ready")
     assert told is not None
     assert told.reason == "ObjectRefused"
-    assert "exceeded quota: none" in told.message
-    await world.client.delete(kind, "none", world.namespace)
+    assert "exceeded quota: few" in told.message
+    await unlimited(world.client, world.namespace)
     await world.says("chat", "WorkloadReady", "Unschedulable")
 
     async def is_told() -> list[str] | None:
